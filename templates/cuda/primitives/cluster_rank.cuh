@@ -1,0 +1,6 @@
+// %cluster_ctarank: PTX ISA 10, special registers
+TILEGEN_DEVICE u32 cluster_rank() {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}

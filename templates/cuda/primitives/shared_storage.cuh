@@ -1,0 +1,6 @@
+// Dynamic shared memory, laid out as Storage
+template <class Storage>
+TILEGEN_DEVICE Storage& shared_storage() {
+  extern __shared__ __align__(1024) char shared_bytes[];
+  return *reinterpret_cast<Storage*>(shared_bytes);
+}

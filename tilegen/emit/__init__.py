@@ -1,0 +1,1 @@
+"""Kernel model to text: printers, templates, file assembly, launcher, manifest."""

@@ -1,0 +1,139 @@
+"""The rules of the CUDA primitives, in the order in which a file lists them; texts in templates/cuda/primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilegen.emit.primitive_rules import Primitive, Rule, Value, Values, requiring
+
+_ADDRESS = requiring("shared_address")
+_RANKS: tuple[Value, ...] = (1, 2, 3, 4, 5)
+_LIST_WIDTH = 104
+_TYPE_NAMES = {"f16": "F16", "bf16": "BF16"}
+
+
+def _filled(items: list[str]) -> list[str]:
+    """The items joined by commas into lines of at most _LIST_WIDTH columns."""
+    lines = [items[0]]
+    for item in items[1:]:
+        if len(lines[-1]) + len(item) + 2 <= _LIST_WIDTH:
+            lines[-1] += f", {item}"
+        else:
+            lines.append(item)
+    return lines
+
+
+def _coordinates(values: Values) -> Mapping[str, object]:
+    """Operand lists of a TMA instruction: the coordinates are operands 2, 3, …; what follows has the next numbers."""
+    rank = int(values["rank"])
+    names = [f"c{dimension}" for dimension in range(rank)]
+    return {
+        "arguments": ", ".join(f"int {name}" for name in names),
+        "constraints": ", ".join(f'"r"({name})' for name in names),
+        "operands": ", ".join(f"%{2 + dimension}" for dimension in range(rank)),
+        "next_operand": 2 + rank,
+        "last_operand": 3 + rank,
+        "break": " " if rank < 5 else "\n" + 8 * " ",
+    }
+
+
+def _wgmma_requires(values: Values) -> tuple[Primitive, ...]:
+    return (Primitive("major"),)
+
+
+def _wgmma_context(values: Values) -> Mapping[str, object]:
+    """Operand lists of wgmma: n/2 accumulators, then A (a descriptor or four registers), B, predicate, transposes."""
+    registers = int(values["n"]) // 2
+    a_operands = 4 if values["source"] == "RS" else 1
+    after_a = registers + a_operands
+    a_list = ", ".join(f"%{registers + index}" for index in range(a_operands))
+    return {
+        "type_name": _TYPE_NAMES[str(values["a"])],
+        "registers": registers,
+        "accumulators": _filled([f"%{index}" for index in range(registers)]),
+        "constraints": _filled([f'"+f"(d[{index}])' for index in range(registers)]),
+        "a_operand": "{" + a_list + "}" if a_operands > 1 else a_list,
+        "b_operand": f"%{after_a}",
+        "predicate_operand": f"%{after_a + 1}",
+        "transpose_a_operand": f"%{after_a + 2}",
+        "transpose_b_operand": f"%{after_a + (2 if a_operands > 1 else 3)}",
+    }
+
+
+def _matrix_context(values: Values) -> Mapping[str, object]:
+    """Register lists of ldmatrix (results first, then the address) and stmatrix (the address first)."""
+    count = int(values["count"])
+    registers = range(count)
+    what = "An 8 x 8 matrix" if count == 1 else f"{count} matrices of 8 x 8"
+    return {
+        "what": what + (", transposed" if values["transpose"] else ""),
+        "outputs": ", ".join(f'"=r"(fragment[{index}])' for index in registers),
+        "inputs": ", ".join(f'"r"(fragment[{index}])' for index in registers),
+        "load_operands": ", ".join(f"%{index}" for index in registers),
+        "address_operand": count,
+        "store_operands": ", ".join(f"%{1 + index}" for index in registers),
+        "suffix": f"x{count}" + ("_trans" if values["transpose"] else ""),
+    }
+
+
+def _type_name(values: Values) -> Mapping[str, object]:
+    return {"type_name": _TYPE_NAMES[str(values["a"])]}
+
+
+_SWIZZLE_CODES = {128: 1, 64: 2, 32: 3}
+
+
+def _descriptor_context(values: Values) -> Mapping[str, object]:
+    return {"code": _SWIZZLE_CODES[int(values["swizzle"])]}
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("shared_address"),
+    Rule("shared_storage"),
+    Rule("mbarrier_init", requires=_ADDRESS),
+    Rule("mbarrier_arrive", requires=_ADDRESS),
+    Rule("mbarrier_arrive_expect_tx", requires=_ADDRESS),
+    Rule("mbarrier_arrive_cluster", requires=_ADDRESS),
+    Rule("mbarrier_wait", requires=_ADDRESS),
+    Rule("fence_barrier_init"),
+    Rule("cluster_rank"),
+    Rule("cluster_sync"),
+    Rule("prefetch_tensor_map"),
+    Rule("tma_load", (("rank", _RANKS), ("multicast", (False, True))), _ADDRESS, _coordinates),
+    Rule("tma_store", (("rank", _RANKS),), _ADDRESS, _coordinates),
+    Rule("tma_reduce_add", (("rank", _RANKS),), _ADDRESS, _coordinates),
+    Rule("tma_store_commit"),
+    Rule("tma_store_wait_read"),
+    Rule("tma_store_wait"),
+    Rule("fence_proxy_async"),
+    Rule("cp_async", (("variant", ("cacheglobal", "cacheglobal_zfill", "cachealways_zfill")),), _ADDRESS),
+    Rule("cp_async_commit"),
+    Rule("cp_async_wait"),
+    Rule("ldmatrix", (("count", (1, 2, 4)), ("transpose", (False, True))), _ADDRESS, _matrix_context),
+    Rule("stmatrix", (("count", (1, 2, 4)), ("transpose", (False, True))), _ADDRESS, _matrix_context),
+    Rule("mma_sync", (("a", ("f16", "bf16")),), context=_type_name),
+    Rule("warpgroup_arrive"),
+    Rule("warpgroup_commit"),
+    Rule("warpgroup_wait"),
+    Rule("descriptor", (("swizzle", (128, 64, 32)),), _ADDRESS, _descriptor_context),
+    Rule("major"),
+    Rule(
+        "wgmma",
+        (
+            ("n", tuple(range(8, 257, 8))),
+            ("a", ("f16", "bf16")),
+            ("d", ("f32",)),
+            ("source", ("SS", "RS")),
+        ),
+        _wgmma_requires,
+        _wgmma_context,
+    ),
+    Rule("register_release"),
+    Rule("register_acquire"),
+    Rule("named_barrier_sync"),
+    Rule("named_barrier_arrive"),
+    Rule("exp2_approx"),
+    Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2", "f32x2", "f32x4")),)),
+    Rule("lop3"),
+    Rule("byte_permute"),
+)
