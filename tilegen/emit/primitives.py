@@ -8,9 +8,9 @@ from typing import Literal
 
 import jinja2
 
+from tilegen._resources import templates_root
 from tilegen.emit import cuda_primitives
 from tilegen.emit.primitive_rules import Primitive, Rule, UnknownPrimitive
-from tilegen.resources import data_folder
 
 Language = Literal["cuda", "hip"]
 Dialect = Literal["cuda", "hip", "emulator"]
@@ -27,7 +27,7 @@ _FOLDERS = {
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(data_folder("templates")),
+        loader=jinja2.FileSystemLoader(templates_root()),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
