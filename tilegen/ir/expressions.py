@@ -45,11 +45,13 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A literal; floats may be inf or nan."""
+    """A literal; floats may be inf or nan. `name` is the generation-time parameter it was written as
+    (`block_M`): emitted text names its constants after it."""
 
     value: int | float | bool
     dtype: DType
     location: Location = field(default=NOWHERE, compare=False)
+    name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,111 @@
+"""Gemms on Hopper's warpgroup instructions: A from shared memory or registers, B from shared memory.
+
+Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
+"""
+
+from __future__ import annotations
+
+from tilegen.inference.atoms import shifted, thread_modes, value_modes
+from tilegen.inference.decisions import GemmDecision, Major
+from tilegen.inference.fragment import Fragment, Mode
+from tilegen.ir.nodes import Gemm
+from tilegen.target import Target
+
+ROWS = 64  # of every atom
+
+
+def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
+    """Why the instruction cannot compute this gemm; None when it can."""
+    if not target.has("wgmma"):
+        return f"{target.name} has no wgmma"
+    m, n, k = gemm.extents
+    size = target.limits.warpgroup_size
+    if threads % size:
+        return f"{threads} threads are not whole warpgroups of {size}"
+    if m % ROWS:
+        return f"wgmma computes {ROWS} rows at once, the tile has {m}"
+    if k % 16:
+        return f"wgmma multiplies 16 columns at once, the tile has {k}"
+    if gemm.b.buffer.scope != "shared":
+        return "wgmma reads B from shared memory"
+    if gemm.a.buffer.scope != "shared" and gemm.transpose_a:
+        return "wgmma takes a transposed A only from shared memory"
+    dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
+    if not any(atom.capability == "wgmma" for atom in target.mma_atoms_for(*dtypes)):
+        return f"wgmma has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"
+    if _partition(gemm, threads // size) is None:
+        return f"{threads // size} warpgroups cannot share a tile of {m} x {n}"
+    return None
+
+
+def _partition(gemm: Gemm, warpgroups: int) -> tuple[int, int] | None:
+    """(warpgroups along m, along n): as the policy says where the tile allows it, rows first otherwise."""
+    m, n, _ = gemm.extents
+    group = 64 if n % 64 == 0 else 32 if n % 32 == 0 else 16 if n % 16 == 0 else 8
+
+    def legal(along_m: int) -> bool:
+        along_n = warpgroups // along_m
+        return (
+            warpgroups % along_m == 0
+            and m % (ROWS * along_m) == 0
+            and n % (8 * along_n) == 0
+            and n // along_n <= 256
+            and (along_n == 1 or n // along_n % group == 0)
+        )
+
+    down = [along_m for along_m in range(warpgroups, 0, -1) if legal(along_m)]
+    if not down:
+        return None
+    along_m = down[-1] if gemm.policy == "full_col" else down[0]
+    return along_m, warpgroups // along_m
+
+
+def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
+    """The decision for a gemm that `why_not` has nothing against."""
+    m, n, k = gemm.extents
+    warpgroups = threads // target.limits.warpgroup_size
+    partition = _partition(gemm, warpgroups)
+    assert partition is not None
+    along_m, along_n = partition
+    columns = n // along_n
+    rows = m // along_m
+    repeats = rows // ROWS
+    source = "shared" if gemm.a.buffer.scope == "shared" else "register"
+    dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
+    atom = next(
+        atom
+        for atom in target.mma_atoms_for(*dtypes)
+        if atom.capability == "wgmma" and atom.n == columns and atom.a.source == source
+    )
+
+    def across(modes: tuple[Mode, ...], b_step: int) -> tuple[Mode, ...]:
+        return shifted(shifted(modes, along_m, (rows, 0)), along_n, (0, b_step))
+
+    def registers(modes: tuple[Mode, ...]) -> tuple[tuple[Mode, ...], ...]:
+        return ((Mode(repeats, (ROWS, 0)),), modes) if repeats > 1 else (modes,)
+
+    c = Fragment(
+        (m, n),
+        across(thread_modes(atom.c.layout, ROWS), columns),
+        registers(value_modes(atom.c.layout, ROWS)),
+    )
+    a = None
+    if source == "register":
+        values = shifted(value_modes(atom.a.layout, ROWS), k // atom.k, (0, atom.k))
+        a = Fragment((m, k), across(thread_modes(atom.a.layout, ROWS), 0), registers(values))
+    a_major: Major = "MN" if gemm.transpose_a else "K"
+    b_major: Major = "K" if gemm.transpose_b else "MN"
+    return GemmDecision(
+        family="wgmma",
+        atom=atom.name,
+        instruction=atom.shape,
+        warps=(along_m, along_n),
+        repeats=(repeats, 1),
+        k_extent=k,
+        a_source="shared" if source == "shared" else "register",
+        b_source="shared",
+        a_major=a_major,
+        b_major=b_major,
+        c=c,
+        a=a,
+    )

@@ -1,0 +1,137 @@
+"""What lowering collects while it walks a kernel: constants, primitives, helpers, names, source comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from tilegen.inference.decisions import Decisions
+from tilegen.ir.expressions import Const, Expr
+from tilegen.ir.location import Location
+from tilegen.ir.nodes import Buffer, Program, Stmt
+from tilegen.lower.threads import Threads
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.kernel import Constant, StaticAssert
+from tilegen.model.statements import Blank, Comment, CStmt
+from tilegen.schedule.plan import Plan
+from tilegen.target import Target
+
+
+@dataclass(slots=True)
+class Context:
+    """The state of lowering one kernel.
+
+    Operations ask it for constants (`constant`, `literal`), primitives (`primitive`), fresh names (`name`) and the
+    comment above a source statement (`comment`). `threads` names the threads of the role being lowered;
+    `environment` maps IR variables to what the text calls them; `ring_stage` gives the stage index of a shared
+    buffer that is a ring, where one is open.
+    """
+
+    program: Program
+    target: Target
+    decisions: Decisions
+    plan: Plan
+    threads: Threads
+    constants: dict[str, Constant] = field(default_factory=dict)
+    primitives: dict[tuple[str, tuple[tuple[str, object], ...]], None] = field(default_factory=dict)
+    helpers: dict[str, tuple[tuple[str, object], ...]] = field(default_factory=dict)
+    asserts: list[StaticAssert] = field(default_factory=list)
+    environment: dict[str, CExpr] = field(default_factory=dict)
+    ring_stage: dict[str, CExpr] = field(default_factory=dict)
+    taken: dict[str, None] = field(default_factory=dict)
+    quoted: dict[tuple[int, str], None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    # ------------------------------------------------------------------------------------- names
+
+    def name(self, wanted: str) -> str:
+        """`wanted`, or `wanted_2`, … where it is taken in this kernel."""
+        candidate, count = wanted, 1
+        while candidate in self.taken:
+            count += 1
+            candidate = f"{wanted}_{count}"
+        self.taken[candidate] = None
+        return candidate
+
+    def constant(self, name: str, value: int, comment: str = "") -> Name:
+        """A `constexpr int` of the file's configuration.
+
+        Raises:
+            ValueError: when the name stands for another value already.
+        """
+        known = self.constants.get(name)
+        if known is None:
+            self.constants[name] = Constant(name, Literal(value), "int", comment)
+        elif known.value != Literal(value):
+            raise ValueError(f"{name} is {known.value} and cannot be {value} too")
+        return Name(name)
+
+    def literal(self, expr: Const) -> CExpr:
+        """A constant under the name of the parameter that it was written as, or plain."""
+        if expr.name and isinstance(expr.value, int) and not isinstance(expr.value, bool):
+            return self.constant(constant_name(expr.name), expr.value)
+        return Literal(expr.value)
+
+    def primitive(self, name: str, **parameters: object) -> None:
+        """Notes that the text calls a device primitive."""
+        self.primitives[name, tuple(parameters.items())] = None
+
+    def helper(self, name: str, **values: object) -> None:
+        """Notes that the text uses a device helper of templates/<language>/helpers."""
+        self.helpers[name] = tuple(values.items())
+
+    # ------------------------------------------------------------------------------------- comments
+
+    def comment(self, location: Location) -> list[CStmt]:
+        """The comment above the code of a source statement: its text the first time, then its line alone."""
+        text = self.reference(location)
+        return [Blank(), Comment(text)] if text else []
+
+    def reference(self, location: Location) -> str:
+        """`matmul.py:21  T.gemm(A_shared, B_shared, C_local)`, and `matmul.py:21` when it was quoted before."""
+        if location.line == 0:
+            return ""
+        place = f"{PurePosixPath(location.file).name}:{location.line}"
+        key = (location.line, location.text)
+        if key in self.quoted or not location.text:
+            return place
+        self.quoted[key] = None
+        room = 100 - len(place)
+        text = location.text if len(location.text) <= room else location.text[: room - 1].rstrip() + "…"
+        return f"{place}  {text}"
+
+
+def constant_name(parameter: str) -> str:
+    """`block_M` becomes `kBlockM`, `num_stages` `kNumStages`."""
+    words = [word for word in re.split(r"[_\W]+", parameter) if word]
+    return "k" + "".join(word[0].upper() + word[1:] for word in words)
+
+
+Lowering = Callable[[Context, Stmt], list[CStmt]]
+
+
+def shared_element(context: Context, buffer: Buffer) -> CExpr:
+    """`shared.A_shared`, with the open ring stage's index where the buffer is a ring."""
+    from tilegen.model import build as c
+
+    tile = c.member("shared", buffer.name)
+    stage = context.ring_stage.get(buffer.name)
+    return tile if stage is None else c.index(tile, stage)
+
+
+def bind(context: Context, names: Mapping[str, CExpr]) -> None:
+    """Lets IR variables be called by these expressions from here on."""
+    context.environment.update(names)
+
+
+def tile_constants(context: Context, buffer: Buffer) -> tuple[CExpr, ...]:
+    """The extents of a tile, by constant names where the program has them."""
+    return tuple(
+        context.literal(extent) if isinstance(extent, Const) else Literal(0) for extent in buffer.shape
+    )
+
+
+def is_constant(expr: Expr) -> bool:
+    return isinstance(expr, Const)

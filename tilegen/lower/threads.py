@@ -1,0 +1,173 @@
+"""How emitted text names the threads of a block, and the coordinates that a thread and its registers hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilegen.inference.fragment import Fragment, Mode
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.statements import CStmt, Declare
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A name for a part of the computing threads' index: `name` counts units of `unit` threads, `count` of them."""
+
+    name: str
+    unit: int
+    count: int
+    definition: CExpr
+    comment: str = ""
+
+
+@dataclass(slots=True)
+class Threads:
+    """The names of one role's threads. Levels go from the finest (lane) to the coarsest (consumer); `whole` is the
+    index of a computing thread in the block. A name is declared only where the text uses it."""
+
+    levels: tuple[Level, ...]
+    whole: Level
+    used: set[str] = field(default_factory=set)
+
+    def name(self, name: str) -> Name:
+        """The identifier, noted as used together with those that its definition needs."""
+        for level in (*self.levels, self.whole):
+            if level.name == name:
+                self.used.add(name)
+                for inner in _names(level.definition):
+                    if inner != name and inner in self._known:
+                        self.name(inner)
+                return Name(name)
+        raise KeyError(name)
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        return tuple(level.name for level in (*self.levels, self.whole))
+
+    def declarations(self) -> list[CStmt]:
+        """The definitions of the names in use, coarsest first."""
+        ordered = sorted(
+            (*self.levels, self.whole), key=lambda level: (-level.unit * level.count, level.unit)
+        )
+        done: dict[str, CStmt] = {}
+        for level in sorted(ordered, key=lambda level: (level is not self.whole, -level.unit)):
+            if level.name in self.used:
+                done[level.name] = Declare(
+                    "int", level.name, level.definition, const=True, comment=level.comment
+                )
+        order = _dependency_order({level.name: level.definition for level in ordered if level.name in done})
+        return [done[name] for name in order]
+
+    def digit(self, divisor: int, extent: int) -> CExpr:
+        """`index / divisor % extent` of the computing thread's index, on the finest names that say it."""
+        total: CExpr = Literal(0)
+        scale = 1
+        for level in self.levels:
+            if extent == 1:
+                break
+            span = level.unit * level.count
+            if divisor >= span or divisor % level.unit:
+                continue
+            if level.count % (divisor // level.unit):
+                break
+            room = span // divisor
+            take = min(extent, room)
+            if extent % take and extent > take:
+                break
+            piece: CExpr = c.div(self.name(level.name), divisor // level.unit)
+            if take < room:
+                piece = c.mod(piece, take)
+            total = c.add(total, c.mul(scale, piece))
+            scale *= take
+            extent //= take
+            divisor = span
+        if extent > 1:
+            if scale > 1:
+                raise ValueError("thread modes cross the levels unevenly")
+            piece = c.div(self.name(self.whole.name), divisor)
+            if divisor * extent < self.whole.count:
+                piece = c.mod(piece, extent)
+            return piece
+        return total
+
+
+def _names(expression: CExpr) -> list[str]:
+    from tilegen.model.walk import names
+
+    return names(expression)
+
+
+def _dependency_order(definitions: dict[str, CExpr]) -> list[str]:
+    order: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in order:
+            return
+        for inner in _names(definitions[name]):
+            if inner in definitions and inner != name:
+                visit(inner)
+        order.append(name)
+
+    for name in definitions:
+        visit(name)
+    return order
+
+
+def thread_part(fragment: Fragment, axis: int, threads: Threads) -> CExpr:
+    """The thread's share of a coordinate."""
+    terms: list[CExpr] = []
+    divisor = 1
+    for mode in _merge_axis(fragment.threads, axis):
+        if mode.steps[axis]:
+            terms.append(c.mul(mode.steps[axis], threads.digit(divisor, mode.extent)))
+        divisor *= mode.extent
+    return c.add(*reversed(terms)) if terms else Literal(0)
+
+
+def register_part(fragment: Fragment, axis: int, registers: tuple[CExpr, ...]) -> CExpr:
+    """The register index's share of a coordinate, for one index expression a register dimension."""
+    terms: list[CExpr] = []
+    for position, modes in zip(registers, fragment.registers, strict=True):
+        total = 1
+        for mode in modes:
+            total *= mode.extent
+        divisor = 1
+        for mode in _merge_axis(modes, axis):
+            if mode.steps[axis]:
+                digit = c.div(position, divisor)
+                if divisor * mode.extent < total:
+                    digit = c.mod(digit, mode.extent)
+                terms.append(c.mul(mode.steps[axis], digit))
+            divisor *= mode.extent
+    return c.add(*terms) if terms else Literal(0)
+
+
+def coordinate(fragment: Fragment, axis: int, registers: tuple[CExpr, ...], threads: Threads) -> CExpr:
+    """The tile coordinate of a thread's register along an axis."""
+    return c.add(thread_part(fragment, axis, threads), register_part(fragment, axis, registers))
+
+
+def _merge_axis(modes: tuple[Mode, ...], axis: int) -> tuple[Mode, ...]:
+    """Modes as this axis sees them: neighbours that continue each other are one digit."""
+    merged: list[Mode] = []
+    for mode in (Mode(m.extent, tuple(s if a == axis else 0 for a, s in enumerate(m.steps))) for m in modes):
+        if merged:
+            last = merged[-1]
+            if mode.steps[axis] == last.extent * last.steps[axis] and (
+                mode.steps[axis] or not last.steps[axis]
+            ):
+                merged[-1] = Mode(last.extent * mode.extent, last.steps)
+                continue
+        merged.append(mode)
+    return tuple(merged)
+
+
+def plain_threads(count: int, warp_size: int, warp_name: str) -> Threads:
+    """The names of a block in which every thread computes: `thread`, `warp` (or `wave`) and `lane`."""
+    whole = Level("thread", 1, count, c.expr("threadIdx.x"))
+    levels = (
+        Level("lane", 1, warp_size, c.mod("thread", warp_size)),
+        Level(warp_name, warp_size, max(1, count // warp_size), c.div("thread", warp_size)),
+    )
+    return Threads(levels, whole)

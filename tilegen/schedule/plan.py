@@ -1,0 +1,89 @@
+"""The schedule as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tilegen.inference.decisions import PerNode
+from tilegen.inference.shared import SharedLayout
+from tilegen.ir.nodes import AtomicTile, Copy, For, Rasterisation
+
+PlanKind = Literal["warp_specialised", "multistage", "register_prefetch", "simple"]
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Buffers that one producer step fills together and the consumers free together.
+
+    `stages` buffers form a ring; `loop` is the pipelined loop whose iterations fill it (None: filled once a
+    tile, before the statement that reads it). `name` prefixes its barriers in SharedStorage, empty for the only one.
+    """
+
+    name: str
+    loop: For | None
+    copies: tuple[Copy, ...]
+    buffers: tuple[str, ...]
+    stages: int
+    bytes: int
+
+    @property
+    def ring(self) -> str:
+        """The name of the ring state in the text."""
+        return f"{self.name}_ring" if self.name else "ring"
+
+    def barrier(self, kind: Literal["full", "empty"]) -> str:
+        return f"{self.name}_{kind}" if self.name else kind
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """A shared tile between registers and a TMA store: `box_rows` rows are stored by one warpgroup at a time."""
+
+    name: str
+    layout: SharedLayout
+    over: tuple[str, ...] = ()  # buffers in whose bytes it lies
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """Registers a thread of each role; entry is what the launch gives to every thread."""
+
+    entry: int
+    producer: int
+    consumer: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """How the kernel runs."""
+
+    kind: PlanKind
+    threads: int  # of the launch
+    computing: int  # threads that compute
+    consumers: int  # warpgroups that compute; 0 without warp specialisation
+    persistent: bool
+    blocks_per_multiprocessor: int
+    cluster: tuple[int, int, int]
+    multicast: tuple[str, ...] = ()  # buffers that a cluster loads once for all its blocks
+    rasterisation: Rasterisation | None = None
+    registers: Registers | None = None
+    hand_overs: tuple[HandOver, ...] = ()
+    stages: PerNode[For, int] = field(default_factory=PerNode)
+    tma: PerNode[Copy, bool] = field(default_factory=PerNode)  # copies that the TMA unit does
+    staging: PerNode[Copy | AtomicTile, Staging] = field(default_factory=PerNode)
+    reasons: list[str] = field(default_factory=list)
+
+    def hand_over_of(self, copy: Copy) -> HandOver | None:
+        """The hand-over that a copy belongs to."""
+        for hand_over in self.hand_overs:
+            if any(member is copy for member in hand_over.copies):
+                return hand_over
+        return None
+
+    def hand_over_reading(self, buffer: str) -> HandOver | None:
+        """The hand-over that fills a buffer."""
+        for hand_over in self.hand_overs:
+            if buffer in hand_over.buffers:
+                return hand_over
+        return None
