@@ -4,6 +4,9 @@ Layouts are functions from coordinates to offsets, written Shape:Stride with nes
 operation is right on its whole domain or raises an error derived from `LayoutError`.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from layout_algebra.bank_conflicts import (
     bank_conflicts,
     consecutive_phases,
@@ -58,6 +61,7 @@ from layout_algebra.inverting import (
 )
 from layout_algebra.layout import (
     Layout,
+    OffsetMap,
     coalesce,
     column_major,
     filter,
@@ -85,11 +89,49 @@ from layout_algebra.tiling import (
 )
 from layout_algebra.vector_width import contiguous_run, vector_width
 
+if TYPE_CHECKING:
+    from layout_algebra.drawing import draw_svg, draw_text
+    from layout_algebra.index_bounds import bounds, is_within
+    from layout_algebra.index_expression import BitAnd, BitOr, BitXor, FloorDiv, FloorMod, Index
+    from layout_algebra.index_map import IndexMap, dynamic_extent
+    from layout_algebra.index_simplify import simplify
+
+# Loaded at first use: the symbolic part needs sympy, whose import takes far longer than all else here
+_LAZY = {
+    "draw_svg": "layout_algebra.drawing",
+    "draw_text": "layout_algebra.drawing",
+    "bounds": "layout_algebra.index_bounds",
+    "is_within": "layout_algebra.index_bounds",
+    "BitAnd": "layout_algebra.index_expression",
+    "BitOr": "layout_algebra.index_expression",
+    "BitXor": "layout_algebra.index_expression",
+    "FloorDiv": "layout_algebra.index_expression",
+    "FloorMod": "layout_algebra.index_expression",
+    "Index": "layout_algebra.index_expression",
+    "IndexMap": "layout_algebra.index_map",
+    "dynamic_extent": "layout_algebra.index_map",
+    "simplify": "layout_algebra.index_simplify",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'layout_algebra' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
+
+
 __all__ = [
+    "BitAnd",
+    "BitOr",
+    "BitXor",
     "ComposedLayout",
     "CoordinateError",
+    "FloorDiv",
+    "FloorMod",
     "Fragment",
     "IncompleteFragment",
+    "Index",
+    "IndexMap",
     "IntTuple",
     "IntTupleLike",
     "Layout",
@@ -100,11 +142,13 @@ __all__ = [
     "NotDivisible",
     "NotInvertible",
     "NotRepresentable",
+    "OffsetMap",
     "ProfileError",
     "Swizzle",
     "Tiler",
     "bank_conflicts",
     "blocked_product",
+    "bounds",
     "ceil_div",
     "coalesce",
     "column_major",
@@ -119,6 +163,9 @@ __all__ = [
     "crd2idx",
     "default_phases",
     "depth",
+    "draw_svg",
+    "draw_text",
+    "dynamic_extent",
     "filter",
     "filter_zeros",
     "fit",
@@ -132,6 +179,7 @@ __all__ = [
     "inverse",
     "is_bijective",
     "is_injective",
+    "is_within",
     "left_inverse",
     "logical_divide",
     "logical_product",
@@ -150,6 +198,7 @@ __all__ = [
     "row_major",
     "row_major_strides",
     "same_function",
+    "simplify",
     "slice_layout",
     "tiled_divide",
     "tiled_product",

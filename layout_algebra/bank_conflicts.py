@@ -10,8 +10,7 @@ from typing import TypeAlias
 
 from layout_algebra.errors import LayoutError, MisalignedAccess, ProfileError
 from layout_algebra.fragment import Fragment, check_tile
-from layout_algebra.layout import Layout
-from layout_algebra.swizzle import ComposedLayout
+from layout_algebra.layout import OffsetMap
 
 Phases: TypeAlias = Sequence[Sequence[int]]
 
@@ -93,7 +92,7 @@ def matrix_conflicts(row_byte_addresses: Sequence[int], banks: int = 32) -> int:
 @lru_cache(maxsize=4096)
 def fragment_conflicts(
     fragment: Fragment,
-    memory: Layout | ComposedLayout,
+    memory: OffsetMap,
     element_bytes: int,
     access_elements: int = 1,
     warp_size: int = 32,

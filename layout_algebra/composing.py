@@ -17,8 +17,8 @@ from layout_algebra.layout import (
 )
 from layout_algebra.swizzle import ComposedLayout, Swizzle
 
-# What a divide, a product or a composition by mode takes: a layout, an extent n (short for the layout n:1), None
-# (leave the mode as it is), or one of these for each mode.
+# What a divide, a product or a composition by mode takes: a layout, an extent n (short for the layout n:1),
+# None (leave the mode as it is), or one of these for each mode.
 Tiler: TypeAlias = Layout | int | tuple["Tiler", ...] | None
 
 # Where the divisibility rules are not enough, this many points are compared one by one; beyond, the

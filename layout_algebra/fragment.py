@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any
 
 from layout_algebra.composing import composition
 from layout_algebra.errors import (
@@ -17,9 +16,8 @@ from layout_algebra.errors import (
 )
 from layout_algebra.fitting import try_fit
 from layout_algebra.int_tuple import column_major_strides, crd2idx, flatten, product_each
-from layout_algebra.layout import Layout, coalesce, is_injective, make_layout
+from layout_algebra.layout import Layout, OffsetMap, coalesce, is_injective, make_layout
 from layout_algebra.layout import filter as filter_modes
-from layout_algebra.swizzle import ComposedLayout
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -202,7 +200,7 @@ class Fragment:
             raise NotRepresentable(f"{self} is no Shape:Stride layout")
         return self.layout
 
-    def offsets_in(self, memory: Layout | ComposedLayout) -> tuple[int, ...]:
+    def offsets_in(self, memory: OffsetMap) -> tuple[int, ...]:
         """Offset in `memory` (a layout of the tile) of every owner, at `thread + threads * value`. Memoised.
 
         Raises ProfileError unless each mode of `memory` is as long as that dimension of the tile.
@@ -315,13 +313,13 @@ def _inverse(fragment: Fragment) -> tuple[tuple[tuple[int, int], ...], ...]:
 
 
 @lru_cache(maxsize=256)
-def _offsets_in(fragment: Fragment, memory: Any) -> tuple[int, ...]:
+def _offsets_in(fragment: Fragment, memory: OffsetMap) -> tuple[int, ...]:
     check_tile(fragment, memory)
     offsets = memory.offsets()
     return tuple([offsets[index] for index in fragment.indices()])
 
 
-def check_tile(fragment: Fragment, memory: Layout | ComposedLayout) -> None:
+def check_tile(fragment: Fragment, memory: OffsetMap) -> None:
     """Raises ProfileError unless `memory` has one mode for each dimension of the tile, equally long."""
     if product_each(memory.shape) != fragment.shape:
         raise ProfileError(f"the memory layout {memory} is not one of the tile {fragment.shape}")

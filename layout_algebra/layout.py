@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from layout_algebra.errors import CoordinateError, LayoutError, ProfileError
 from layout_algebra.int_tuple import (
@@ -20,6 +20,21 @@ from layout_algebra.int_tuple import (
 
 # (extent, stride) of one leaf
 Mode: TypeAlias = tuple[int, int]
+
+
+class OffsetMap(Protocol):
+    """What places the elements of a tile in memory: a Layout, a ComposedLayout or a concrete IndexMap.
+    Hashable.
+    """
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def shape(self) -> IntTuple:
+        """Extents of the tile; a mode may be nested."""
+
+    def offsets(self) -> tuple[int, ...]:
+        """Offset of every flat index, first mode fastest."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

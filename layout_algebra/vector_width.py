@@ -6,7 +6,7 @@ from functools import lru_cache
 from layout_algebra.composing import composition
 from layout_algebra.errors import LayoutError, NotComposable
 from layout_algebra.fragment import Fragment, check_tile
-from layout_algebra.layout import Layout, coalesced_modes
+from layout_algebra.layout import Layout, OffsetMap, coalesced_modes
 from layout_algebra.swizzle import ComposedLayout
 
 
@@ -35,7 +35,7 @@ def _is_runs(offsets: Sequence[int], half: int, width: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def vector_width(fragment: Fragment, memory: Layout | ComposedLayout, maximum: int) -> int:
+def vector_width(fragment: Fragment, memory: OffsetMap, maximum: int) -> int:
     """Widest power of two w, at most `maximum` elements, such that every thread moves its values w at a time.
 
     Values w·g … w·g+w-1 of each thread are w consecutive elements of `memory` (a layout of the fragment's
@@ -55,12 +55,12 @@ def vector_width(fragment: Fragment, memory: Layout | ComposedLayout, maximum: i
     return width
 
 
-def _width_by_strides(fragment: Fragment, memory: Layout | ComposedLayout, maximum: int) -> int | None:
+def _width_by_strides(fragment: Fragment, memory: OffsetMap, maximum: int) -> int | None:
     """The same from the strides alone; None where the composition is no layout or the swizzles reach inside
     the runs.
     """
     strides = memory.layout if isinstance(memory, ComposedLayout) else memory
-    if fragment.layout is None:
+    if fragment.layout is None or not isinstance(strides, Layout):
         return None
     try:
         thread, value = composition(strides, fragment.layout)
