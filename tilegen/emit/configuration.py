@@ -1,0 +1,103 @@
+"""The configuration section: constants in use, shared storage, static assertions; host constants apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tilegen.emit.expressions import expression_text
+from tilegen.emit.lines import Line
+from tilegen.emit.printer import fits
+from tilegen.emit.shared_storage import shared_layout, shared_lines
+from tilegen.errors import TilegenError
+from tilegen.model.expressions import Literal
+from tilegen.model.kernel import Constant, KernelModel
+
+_CONSTANT_NAME = re.compile(r"\bk[A-Z]\w*")
+_LOCAL_DEFINITION = re.compile(
+    r"\b(?:int|bool|unsigned|float|double|size_t|typename|class|auto|[iu]\d+)\s+(k[A-Z]\w*)"
+)
+
+
+class UndefinedName(TilegenError):
+    """The text names a constant that the kernel model does not define."""
+
+
+class Constants:
+    """The constants of a file: which of them the device text uses, which the host alone."""
+
+    def __init__(self, model: KernelModel) -> None:
+        """Raises:
+        SharedLayoutError: members of shared storage contradict one another or the stated size.
+        """
+        self._model = model
+        self._known = {constant.name: constant for constant in model.constants}
+        if len(self._known) != len(model.constants):
+            raise TilegenError(f"kernel {model.name} defines a constant twice")
+        if "kThreads" not in self._known:
+            self._known["kThreads"] = Constant("kThreads", Literal(model.launch.block))
+
+    def check(self, text: str) -> None:
+        """Raises:
+        UndefinedName: for a constant of `text` that is defined neither in the model nor in the text itself.
+        """
+        local = set(_LOCAL_DEFINITION.findall(text))
+        for name in dict.fromkeys(_CONSTANT_NAME.findall(_code(text))):
+            if name not in self._known and name not in local and name not in ("kSharedBytes",):
+                raise UndefinedName(f"kernel {self._model.name} uses {name}, which nothing defines")
+
+    def needed(self, text: str) -> set[str]:
+        """Names of the model's constants that `text` uses, directly or through other constants."""
+        pending = [name for name in _CONSTANT_NAME.findall(_code(text)) if name in self._known]
+        needed: set[str] = set()
+        while pending:
+            name = pending.pop()
+            if name in needed:
+                continue
+            needed.add(name)
+            value = expression_text(self._known[name].value)
+            pending += [inner for inner in _CONSTANT_NAME.findall(value) if inner in self._known]
+        return needed
+
+    def lines(self, names: Iterable[str]) -> list[Line]:
+        """Their definitions in the model's order."""
+        wanted = set(names)
+        return [
+            line for name, constant in self._known.items() if name in wanted for line in _definition(constant)
+        ]
+
+
+def _definition(constant: Constant) -> list[Line]:
+    code = f"constexpr {constant.type_name} {constant.name} = {expression_text(constant.value)};"
+    if constant.comment and not fits(code, constant.comment, 0):
+        return [Line("", constant.comment), Line(code)]
+    return [Line(code, constant.comment)]
+
+
+def storage_lines(model: KernelModel, uses_shared_bytes: bool) -> list[Line]:
+    """Shared storage, its size, and the assertions.
+
+    Raises:
+        TilegenError: when the members take other than the bytes that the launch states.
+    """
+    lines = shared_lines(model.shared)
+    asserts = [(expression_text(entry.condition), entry.message) for entry in model.asserts]
+    if model.shared:
+        layout = shared_layout(model.shared)
+        if layout.size != model.launch.shared_bytes:
+            raise TilegenError(
+                f"kernel {model.name} states {model.launch.shared_bytes} bytes of shared memory, but its members "
+                f"take {layout.size}"
+            )
+        if uses_shared_bytes:
+            lines += [Line(), Line("constexpr int kSharedBytes = sizeof(SharedStorage);")]
+        asserts.insert(
+            0, (f"sizeof(SharedStorage) == {layout.size}", "the shared memory that the header above states")
+        )
+    if asserts:
+        lines.append(Line())
+    return lines + [Line(f'static_assert({condition}, "{message}");') for condition, message in asserts]
+
+
+def _code(text: str) -> str:
+    return re.sub(r"//.*", "", text)

@@ -1,0 +1,139 @@
+"""What CUDA and HIP spell differently, as tables: types, headers, barriers, shuffles, functions, atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilegen.errors import TilegenError
+from tilegen.ir.types import DType
+from tilegen.model.expressions import CallC, CExpr, Literal, Name
+
+
+class DialectError(TilegenError):
+    """A type or function that a language has no spelling for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One language. `types` maps dtype names to C++ types, `headers` C++ types to the header that defines them,
+    `native_functions` the functions of float32 to what the language calls them where that is not C's name."""
+
+    language: str
+    title: str
+    types: Mapping[str, str]
+    headers: Mapping[str, str]
+    runtime_guard: str  # defined where the file is compiled at run time
+    error_type: str
+    stream_type: str
+    prefix: str  # of the runtime's functions and constants
+    suffix: str  # of the file
+    barrier: str
+    shuffle: str  # the lane's partner is lane ^ mask
+    shuffle_mask: bool  # shuffles take a mask of the lanes that take part
+    native_functions: Mapping[str, str]
+    half_maximum: Mapping[str, str]  # min and max of 16-bit floats, where the language has them
+
+    def type_name(self, dtype: DType) -> str:
+        """The C++ type of an element.
+
+        Raises:
+            DialectError: for an element that the language has no type for.
+        """
+        found = self.types.get(dtype.name)
+        if found is None:
+            raise DialectError(
+                f"{self.title} has no C++ type for {dtype.name}; convert it, or use another target"
+            )
+        return found
+
+    def synchronise(self) -> CExpr:
+        """The barrier of the block."""
+        return CallC(Name(self.barrier))
+
+    def shuffle_xor(self, value: CExpr, mask: CExpr) -> CExpr:
+        """`value` of the lane whose number differs by `mask`."""
+        lanes: tuple[CExpr, ...] = (Name("~0u"),) if self.shuffle_mask else ()
+        return CallC(Name(self.shuffle), (*lanes, value, mask))
+
+    def infinity(self, negative: bool = False) -> CExpr:
+        return Literal(float("-inf" if negative else "inf"), "float")
+
+
+SHORT_NAMES = {
+    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64",
+    "float8_e4m3fn": "fp8e4m3fn", "float8_e5m2": "fp8e5m2",
+    "float8_e4m3fnuz": "fp8e4m3fnuz", "float8_e5m2fnuz": "fp8e5m2fnuz",
+}  # fmt: skip
+"""dtype names as the header comment writes them; integers keep theirs."""
+
+_INTEGERS = {
+    "int8": "i8", "int16": "i16", "int32": "int", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "bool",
+}  # fmt: skip
+
+CUDA = Dialect(
+    language="cuda",
+    title="CUDA",
+    types=_INTEGERS
+    | {
+        "float16": "half",
+        "bfloat16": "__nv_bfloat16",
+        "float32": "float",
+        "float64": "double",
+        "float8_e4m3fn": "__nv_fp8_e4m3",
+        "float8_e5m2": "__nv_fp8_e5m2",
+    },
+    headers={
+        "half": "cuda_fp16.h",
+        "half2": "cuda_fp16.h",
+        "__nv_bfloat16": "cuda_bf16.h",
+        "__nv_bfloat162": "cuda_bf16.h",
+        "__nv_fp8_e4m3": "cuda_fp8.h",
+        "__nv_fp8_e5m2": "cuda_fp8.h",
+    },
+    runtime_guard="__CUDACC_RTC__",
+    error_type="cudaError_t",
+    stream_type="cudaStream_t",
+    prefix="cuda",
+    suffix="cu",
+    barrier="__syncthreads",
+    shuffle="__shfl_xor_sync",
+    shuffle_mask=True,
+    native_functions={"exp2": "exp2_approx"},
+    half_maximum={"max": "__hmax", "min": "__hmin"},
+)
+
+HIP = Dialect(
+    language="hip",
+    title="HIP",
+    types=_INTEGERS | {"float16": "fp16", "bfloat16": "bf16", "float32": "float", "float64": "double"},
+    headers={},
+    runtime_guard="__HIPCC_RTC__",
+    error_type="hipError_t",
+    stream_type="hipStream_t",
+    prefix="hip",
+    suffix="hip",
+    barrier="__syncthreads",
+    shuffle="__shfl_xor",
+    shuffle_mask=False,
+    native_functions={},
+    half_maximum={},
+)
+
+_DIALECTS = {"cuda": CUDA, "hip": HIP}
+
+SCALAR_PRIMITIVES = ("exp2_approx",)
+"""Device primitives that a scalar expression may call; a file has them when its text calls them."""
+
+
+def dialect_of(language: str) -> Dialect:
+    """The tables of a language, "cuda" or "hip".
+
+    Raises:
+        DialectError: for another name.
+    """
+    found = _DIALECTS.get(language)
+    if found is None:
+        raise DialectError(f"there is no language '{language}'; there are {', '.join(_DIALECTS)}")
+    return found

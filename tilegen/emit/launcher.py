@@ -1,0 +1,284 @@
+"""The host launcher: its checks, tensor maps and launch as statements of the kernel model, its frame a template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilegen.emit.dialect import Dialect, dialect_of
+from tilegen.emit.lines import Line
+from tilegen.emit.printer import comment_lines, print_statements
+from tilegen.emit.signature import launcher_comment, launcher_signature
+from tilegen.emit.templating import render_template
+from tilegen.emit.tensor_maps import encode_calls, encoder_values
+from tilegen.model.expressions import (
+    CallC,
+    CExpr,
+    Literal,
+    Name,
+    Operation,
+    Prefix,
+    Reinterpret,
+    StaticCast,
+    Ternary,
+)
+from tilegen.model.kernel import KernelModel, PointerParameter, ScalarParameter, TensorMap
+from tilegen.model.statements import AssignC, Blank, CStmt, Declare, Expression, IfC, Return
+from tilegen.model.transform import rewritten
+
+_STATIC_SHARED_BYTES = 48 * 1024  # more must be asked for: CUDA Programming Guide, "Compute Capabilities"
+_NEGATIONS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_GRID_LIMITS = ("0x7FFFFFFF", "0xFFFF", "0xFFFF")
+
+
+def launcher_text(model: KernelModel, host_constants: str) -> str:
+    """The launcher and what it needs, one statement a line however long."""
+    dialect = dialect_of(model.language)
+    maps = [parameter for parameter in model.parameters if isinstance(parameter, TensorMap)]
+    values: dict[str, object] = {
+        "doc": _raw(comment_lines(launcher_comment(model))),
+        "signature": launcher_signature(model),
+        "body": _raw(print_statements(_body(model), model.language, 2)),
+        "encoder": encoder_values(maps),
+        "host_constants": host_constants,
+    }
+    return render_template(f"{model.language}/launcher.{dialect.suffix}.j2", values)
+
+
+def _raw(lines: Sequence[Line]) -> str:
+    return "\n".join(line.text for line in lines)
+
+
+def _body(model: KernelModel) -> tuple[CStmt, ...]:
+    dialect = dialect_of(model.language)
+    grid = _Grid(model, dialect)
+    checks = [*_extent_checks(model), *_requirement_checks(model), *_alignment_checks(model)]
+    refuse = Return(Name(f"{dialect.prefix}ErrorInvalidValue"))
+    statements: list[CStmt] = [IfC(_any(check), (refuse,)) for check in checks if check]
+    statements += (
+        [Blank(), *grid.before, *grid.after_device()] if not model.launch.uses_multiprocessors else []
+    )
+    if model.launch.uses_multiprocessors:
+        statements += [Blank(), *grid.before]
+    calls = _calls(model, dialect)
+    if calls:
+        statements += [
+            Blank(),
+            *_map_declarations(model),
+            *_device_declarations(model),
+            *_chain(calls, dialect),
+            Blank(),
+        ]
+    if model.launch.uses_multiprocessors:
+        statements += grid.after_device()
+    statements += [Expression(CallC(grid.configured(), _arguments(model, dialect)))]
+    return (*statements, Return(CallC(Name(f"{dialect.prefix}GetLastError"))))
+
+
+def _any(conditions: Sequence[CExpr]) -> CExpr:
+    return _joined("||", conditions)
+
+
+def _joined(op: str, operands: Sequence[CExpr]) -> CExpr:
+    """a op b op …"""
+    total = operands[0]
+    for operand in operands[1:]:
+        total = Operation(op, total, operand)
+    return total
+
+
+# --------------------------------------------------------------------------------------------- contract
+
+
+def _extent_checks(model: KernelModel) -> list[list[CExpr]]:
+    return [[Operation("<", Name(extent), Literal(0)) for extent in model.extents]]
+
+
+def _requirement_checks(model: KernelModel) -> list[list[CExpr]]:
+    return [[_negated(_widened(requirement.condition, model)) for requirement in model.requirements]]
+
+
+def _negated(condition: CExpr) -> CExpr:
+    match condition:
+        case Operation(op, left, right) if op in _NEGATIONS:
+            return Operation(_NEGATIONS[op], left, right)
+        case Operation("&&", left, right):
+            return Operation("||", _negated(left), _negated(right))
+        case Operation("||", left, right):
+            return Operation("&&", _negated(left), _negated(right))
+        case Prefix("!", operand):
+            return operand
+        case _:
+            return Prefix("!", condition)
+
+
+def _alignment_checks(model: KernelModel) -> list[list[CExpr]]:
+    """One check for all tensors of an alignment: the union of their addresses has no bit below it."""
+    checks: list[list[CExpr]] = []
+    alignments = sorted({tensor.alignment for tensor in model.tensors if tensor.alignment > 1}, reverse=True)
+    for alignment in alignments:
+        names = [Name(tensor.name) for tensor in model.tensors if tensor.alignment == alignment]
+        addresses = [Reinterpret("u64", name, dereference=False) for name in names]
+        union = _joined("|", addresses)
+        checks.append([Operation("!=", Operation("%", union, Literal(alignment)), Literal(0))])
+    return checks
+
+
+def _widened(expression: CExpr, model: KernelModel) -> CExpr:
+    """The expression in 64 bits, where it multiplies extents."""
+    if not _multiplies_extents(expression, model):
+        return expression
+    return _in_64_bits(expression, model)
+
+
+def _in_64_bits(expression: CExpr, model: KernelModel) -> CExpr:
+    names = {extent: StaticCast("u64", Name(extent), functional=True) for extent in model.extents}
+    names["multiprocessors"] = StaticCast("u64", Name("multiprocessors"), functional=True)
+    return rewritten(expression, lambda node: names.get(node.name) if isinstance(node, Name) else None)
+
+
+def _multiplies_extents(expression: CExpr, model: KernelModel) -> bool:
+    found: list[CExpr] = []
+
+    def visit(node: CExpr) -> CExpr | None:
+        if isinstance(node, Operation) and node.op in ("*", "+"):
+            found.append(node)
+        return None
+
+    rewritten(expression, visit)
+    return bool(found) and bool(model.extents)
+
+
+# --------------------------------------------------------------------------------------------- grid
+
+
+class _Grid:
+    """The grid's extents as statements: those that need no device, those that do, and the launch's brackets."""
+
+    def __init__(self, model: KernelModel, dialect: Dialect) -> None:
+        self._model = model
+        self._dialect = dialect
+        self._names = ("blocks",) if self._flat else ("blocks_x", "blocks_y", "blocks_z")
+        self.before: list[CStmt] = []
+        self._extents = list(model.launch.grid)
+        match self._extents[0]:
+            case CallC(Name("min"), (tiles, limit)) if model.launch.uses_multiprocessors:
+                self.before.append(Declare("u64", "tiles", _in_64_bits(tiles, model), const=True))
+                self.before.append(self._nothing_to_do([Name("tiles")]))
+                self._extents[0] = CallC(Name("min"), (Name("tiles"), limit))
+
+    @property
+    def _flat(self) -> bool:
+        return all(extent == Literal(1) for extent in self._model.launch.grid[1:])
+
+    def _nothing_to_do(self, counts: Sequence[CExpr]) -> CStmt:
+        empty = [Operation("==", count, Literal(0)) for count in counts]
+        return IfC(_any(empty), (Return(Name(f"{self._dialect.prefix}Success")),))
+
+    def after_device(self) -> list[CStmt]:
+        names = [Name(name) for name in self._names]
+        statements: list[CStmt] = [
+            Declare("u64", name.name, _without_min(_in_64_bits(extent, self._model)), const=True)
+            for name, extent in zip(names, self._extents, strict=False)
+        ]
+        if self.before:
+            return statements
+        statements.append(self._nothing_to_do(names))
+        too_many = [
+            Operation(">", name, Name(limit)) for name, limit in zip(names, _GRID_LIMITS, strict=False)
+        ]
+        if self._dialect.language == "hip":  # the threads of a grid are counted in 32 bits
+            total = _joined("*", (*names, Name("kThreads")))
+            too_many = [Operation(">", total, Name("0xFFFFFFFF"))]
+        refuse = Return(Name(f"{self._dialect.prefix}ErrorInvalidValue"))
+        return [*statements, IfC(_any(too_many), (refuse,))]
+
+    def configured(self) -> CExpr:
+        """`name<<<blocks, threads, shared bytes, stream>>>`."""
+        counts = [f"u32({name})" for name in self._names]
+        grid = counts[0] if self._flat else f"dim3({', '.join(counts)})"
+        dynamic = self._dialect.language == "cuda" and self._model.launch.shared_bytes
+        shared = "kSharedBytes" if dynamic else "0"
+        return Name(f"{self._model.name}<<<{grid}, kThreads, {shared}, stream>>>")
+
+
+def _without_min(expression: CExpr) -> CExpr:
+    """min(a, b) as a conditional: hosts have it in a header of the standard library only."""
+
+    def visit(node: CExpr) -> CExpr | None:
+        match node:
+            case CallC(Name("min"), (left, right)):
+                return Ternary(Operation("<", left, right), left, right)
+            case CallC(Name("max"), (left, right)):
+                return Ternary(Operation(">", left, right), left, right)
+            case CallC(Name("ceildiv"), (left, right)):
+                return Operation("/", Operation("-", Operation("+", left, right), Literal(1)), right)
+            case _:
+                return None
+
+    return rewritten(expression, visit)
+
+
+# --------------------------------------------------------------------------------------------- calls before the launch
+
+
+def _calls(model: KernelModel, dialect: Dialect) -> list[CExpr]:
+    """The runtime calls that must succeed before the launch, in order."""
+    calls = encode_calls(model)
+    prefix = dialect.prefix
+    for tensor in model.tensors:
+        if tensor.zeroed:
+            element = CallC(Name("sizeof"), (Name(f"*{tensor.name}"),))
+            count = _joined("*", (element, *tensor.shape))
+            size = _in_64_bits(count, model)
+            calls.append(
+                CallC(Name(f"{prefix}MemsetAsync"), (Name(tensor.name), Literal(0), size, Name("stream")))
+            )
+    if model.launch.uses_multiprocessors:
+        attribute = "cudaDevAttrMultiProcessorCount"
+        if dialect.language == "hip":
+            attribute = "hipDeviceAttributeMultiprocessorCount"
+        calls.append(CallC(Name(f"{prefix}GetDevice"), (Name("&device"),)))
+        arguments = (Name("&multiprocessors"), Name(attribute), Name("device"))
+        calls.append(CallC(Name(f"{prefix}DeviceGetAttribute"), arguments))
+    if dialect.language == "cuda" and model.launch.shared_bytes > _STATIC_SHARED_BYTES:
+        limit = Name("cudaFuncAttributeMaxDynamicSharedMemorySize")
+        calls.append(CallC(Name("cudaFuncSetAttribute"), (Name(model.name), limit, Name("kSharedBytes"))))
+    return calls
+
+
+def _map_declarations(model: KernelModel) -> list[CStmt]:
+    maps = [
+        f"map_{parameter.parameter}" for parameter in model.parameters if isinstance(parameter, TensorMap)
+    ]
+    return [Declare("CUtensorMap", ", ".join(f"{name} = {{}}" for name in maps))] if maps else []
+
+
+def _device_declarations(model: KernelModel) -> list[CStmt]:
+    if not model.launch.uses_multiprocessors:
+        return []
+    return [Declare("int", "device = 0, multiprocessors", Literal(0))]
+
+
+def _chain(calls: Sequence[CExpr], dialect: Dialect) -> list[CStmt]:
+    """Each call if those before it succeeded."""
+    success = Name(f"{dialect.prefix}Success")
+    statements: list[CStmt] = [Declare(dialect.error_type, "error", calls[0])]
+    going_on = Operation("==", Name("error"), success)
+    statements += [IfC(going_on, (AssignC(Name("error"), call),)) for call in calls[1:]]
+    return [*statements, IfC(Operation("!=", Name("error"), success), (Return(Name("error")),))]
+
+
+def _arguments(model: KernelModel, dialect: Dialect) -> tuple[CExpr, ...]:
+    arguments: list[CExpr] = []
+    for parameter in model.parameters:
+        match parameter:
+            case TensorMap():
+                arguments.append(Name(f"map_{parameter.parameter}"))
+            case PointerParameter(_, tensor):
+                arguments.append(Name(tensor))
+            case ScalarParameter(_, _, Name() as value):
+                arguments.append(value)
+            case ScalarParameter(_, dtype, value):
+                wide = _without_min(_in_64_bits(value, model))
+                arguments.append(StaticCast(dialect.type_name(dtype), wide, functional=True))
+    return tuple(arguments)

@@ -1,0 +1,261 @@
+"""Prints the statements of the kernel model as logical lines of C++, with the brace rules of the house."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from tilegen.emit.expressions import PrintError, expression_text, lambda_head
+from tilegen.emit.lines import COLUMNS, Line, logical_lines, shifted
+from tilegen.emit.templating import render_template, template_value
+from tilegen.model.expressions import CallC, CExpr, Lambda, Literal, Name, Operation
+from tilegen.model.statements import (
+    AssignC,
+    Banner,
+    Blank,
+    Break,
+    Comment,
+    CStmt,
+    Declare,
+    Expression,
+    ForC,
+    IfC,
+    Return,
+    Scope,
+    Templated,
+    WhileC,
+)
+
+INDENT = 2
+_BANNER_END = 96  # column of the last dash at the outermost level
+_INNER_BANNER_END = 99
+
+
+def print_statements(body: Sequence[CStmt], language: str, indent: int = 0) -> list[Line]:
+    """The statements, one logical line each and more for blocks, `indent` columns in.
+
+    Empty lines are dropped at the start and end of a block and where another precedes.
+
+    Raises:
+        PrintError: for a statement that C++ has no form for.
+        TilegenError: for a template that is missing or lacks a value.
+    """
+    lines: list[Line] = []
+    for statement in body:
+        for line in _statement(statement, language, indent):
+            if line.blank and (not lines or lines[-1].blank):
+                continue
+            lines.append(line)
+    while lines and lines[-1].blank:
+        lines.pop()
+    return lines
+
+
+def comment_lines(text: str, indent: int = 0) -> list[Line]:
+    """A comment, split at its own newlines and where it passes column 120; continuations hang by two columns."""
+    lines = []
+    for paragraph in text.split("\n"):
+        wrapped = textwrap.wrap(
+            paragraph,
+            COLUMNS - indent - 3,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines += [Line("", part, indent) for part in wrapped or [""]]
+    return [line if line.comment else replace(line, comment=" ") for line in lines]
+
+
+def banner_line(title: str, indent: int = 0) -> Line:
+    """`// ------ title`, the dashes ending at the same column everywhere on a level."""
+    end = _INNER_BANNER_END if indent else _BANNER_END
+    return Line("", "-" * (end - indent - 3) + f" {title}", indent)
+
+
+def _statement(statement: CStmt, language: str, indent: int) -> list[Line]:
+    match statement:
+        case Comment(text):
+            return comment_lines(text, indent)
+        case Blank():
+            return [Line()]
+        case Banner(title):
+            return [banner_line(title, indent)]
+        case Declare():
+            return _declare(statement, language, indent)
+        case AssignC(target, value, op, comment):
+            return _commented(f"{expression_text(target)} {op} {expression_text(value)};", comment, indent)
+        case Expression(expression, comment):
+            return _commented(f"{expression_text(expression)};", comment, indent)
+        case ForC():
+            return _for(statement, language, indent)
+        case WhileC(condition, body, comment):
+            return _block(f"while ({expression_text(condition)})", comment, body, language, indent)
+        case IfC():
+            return _if(statement, language, indent)
+        case Scope(body):
+            inner = print_statements(body, language, indent + INDENT)
+            return [Line("{", "", indent), *inner, Line("}", "", indent)]
+        case Return(value):
+            return [Line("return;" if value is None else f"return {expression_text(value)};", "", indent)]
+        case Break():
+            return [Line("break;", "", indent)]
+        case Templated(template, values):
+            context = {name: template_value(value) for name, value in values}
+            text = render_template(f"{language}/operations/{template}", context)
+            return shifted(logical_lines(text), indent)
+        case _:
+            assert_never(statement)
+
+
+def _commented(code: str, comment: str, indent: int) -> list[Line]:
+    """The line with its comment behind it, or before it where the two pass column 120."""
+    if comment and not fits(code, comment, indent):
+        return [*comment_lines(comment, indent), Line(code, "", indent)]
+    return [Line(code, comment, indent)]
+
+
+def fits(code: str, comment: str, indent: int) -> bool:
+    """Whether the code and its comment end before column 121."""
+    return indent + len(code) + (len(comment) + 5 if comment else 0) <= COLUMNS
+
+
+def _declare(declaration: Declare, language: str, indent: int) -> list[Line]:
+    head, comment = declaration_head(declaration), _comment_text(declaration.comment)
+    value = declaration.value
+    if value is None:
+        return _commented(f"{head};", comment, indent)
+    if isinstance(value, Lambda):
+        return _lambda(head, value, comment, language, indent)
+    if isinstance(value, CallC) and value.arguments and _constructs(declaration, value):
+        arguments = ", ".join(expression_text(argument) for argument in value.arguments)
+        return _commented(f"{head}({arguments});", comment, indent)
+    return _commented(f"{head} = {expression_text(value)};", comment, indent)
+
+
+def _comment_text(comment: str | tuple[str | CExpr, ...]) -> str:
+    """A comment whose pieces are text or expressions."""
+    if isinstance(comment, str):
+        return comment
+    return "".join(piece if isinstance(piece, str) else expression_text(piece) for piece in comment)
+
+
+def _constructs(declaration: Declare, call: CallC) -> bool:
+    """`Type name = Type(…)` is written `Type name(…)`."""
+    same = call.function == Name(declaration.type_name) and not call.template
+    return same and not declaration.structured and not declaration.dimensions and not declaration.reference
+
+
+def declaration_head(declaration: Declare) -> str:
+    """`const float name[4]`, all that comes before the value."""
+    if declaration.structured:
+        if declaration.value is None:
+            raise PrintError("a structured binding needs a value")
+        ampersand = "&" if declaration.reference else ""
+        return f"const auto{ampersand} [{', '.join(declaration.structured)}]"
+    alignment = f"alignas({declaration.alignment}) " if declaration.alignment else ""
+    const = "const " if declaration.const else ""
+    ampersand = "&" if declaration.reference else ""
+    dimensions = "".join(f"[{expression_text(extent)}]" for extent in declaration.dimensions)
+    name = f"(&{declaration.name})" if ampersand and dimensions else f"{declaration.name}"
+    joint = " " if not ampersand or dimensions else "& "
+    return f"{alignment}{const}{declaration.type_name}{joint}{name}{dimensions}"
+
+
+def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) -> list[Line]:
+    body: tuple[CStmt, ...] = value.body  # type: ignore[assignment]
+    opening = f"{head} = {lambda_head(value)} {{"
+    inner = print_statements(body, language, indent + INDENT)
+    if len(inner) == 1 and not inner[0].comment and not comment and _simple(body[0]):
+        short = f"{opening} {inner[0].code} }};"
+        if indent + len(short) <= COLUMNS:
+            return [Line(short, "", indent)]
+    return [*_commented(opening, comment, indent), *inner, Line("};", "", indent)]
+
+
+def _for(loop: ForC, language: str, indent: int) -> list[Line]:
+    condition = loop.condition or Operation("<", Name(loop.variable), loop.stop)
+    head = f"{loop.type_name} {loop.variable} = {expression_text(loop.start)}"
+    opening = f"for ({head}; {expression_text(condition)}; {_advance(loop)})"
+    lines = _block(opening, loop.comment, loop.body, language, indent)
+    if not loop.unroll:
+        return lines
+    pragma = "#pragma unroll" if loop.unroll is True else f"#pragma unroll {loop.unroll}"
+    first_code = next(position for position, line in enumerate(lines) if line.code)
+    return [*lines[:first_code], Line(pragma), *lines[first_code:]]
+
+
+def _advance(loop: ForC) -> str:
+    match loop.step:
+        case None | Literal(1):
+            return f"++{loop.variable}"
+        case step:
+            return f"{loop.variable} += {expression_text(step)}"
+
+
+def _if(branch: IfC, language: str, indent: int) -> list[Line]:
+    if branch.otherwise:
+        return _if_else(branch, "", language, indent)
+    return _block(_condition(branch), branch.comment, branch.then, language, indent)
+
+
+def _condition(branch: IfC) -> str:
+    return f"{'if constexpr' if branch.constexpr else 'if'} ({expression_text(branch.condition)})"
+
+
+def _if_else(branch: IfC, lead: str, language: str, indent: int) -> list[Line]:
+    """A branch with braces throughout; `lead` is the `} else ` of the branch that it continues."""
+    lines = _opening(f"{lead}{_condition(branch)} {{", branch.comment, indent, inside=bool(lead))
+    lines += print_statements(branch.then, language, indent + INDENT)
+    match branch.otherwise:
+        case ():
+            return [*lines, Line("}", "", indent)]
+        case (IfC() as nested,):
+            return [*lines, *_if_else(nested, "} else ", language, indent)]
+        case otherwise:
+            inner = print_statements(otherwise, language, indent + INDENT)
+            return [*lines, Line("} else {", "", indent), *inner, Line("}", "", indent)]
+
+
+def _opening(code: str, comment: str, indent: int, inside: bool) -> list[Line]:
+    """The line that opens a block; a comment that does not fit goes above it, or inside the block."""
+    if not comment or fits(code, comment, indent):
+        return [Line(code, comment, indent)]
+    if inside:
+        return [Line(code, "", indent), *comment_lines(comment, indent + INDENT)]
+    return [*comment_lines(comment, indent), Line(code, "", indent)]
+
+
+def _simple(statement: CStmt) -> bool:
+    """May stand behind `if (…)` on the same line."""
+    match statement:
+        case AssignC() | Expression() | Return() | Break():
+            return True
+        case _:
+            return False
+
+
+def _block(opening: str, comment: str, body: tuple[CStmt, ...], language: str, indent: int) -> list[Line]:
+    """A loop or branch. Its one simple statement stands on the same line if it fits, else below without braces; so does
+    a loop that is all of another loop's body. Everything else is in braces."""
+    above: list[Line] = []
+    if comment and not fits(f"{opening} {{", comment, indent):
+        above, comment = comment_lines(comment, indent), ""
+    inner = print_statements(body, language, indent + INDENT)
+    if len(body) == 1 and inner and not any(line.comment and not line.code for line in inner[:1]):
+        if _simple(body[0]) and len(inner) == 1:
+            joined = f"{opening} {inner[0].code}"
+            if not comment and fits(joined, inner[0].comment, indent):
+                return [*above, Line(joined, inner[0].comment, indent)]
+            return [*above, Line(opening, comment, indent), *inner]
+        if opening.startswith("for ") and isinstance(body[0], ForC):
+            return [*above, Line(opening, comment, indent), *inner]
+        if (
+            opening.startswith("for ")
+            and isinstance(body[0], IfC)
+            and not body[0].otherwise
+            and len(inner) <= 2
+        ):
+            return [*above, Line(opening, comment, indent), *inner]
+    return [*above, Line(f"{opening} {{", comment, indent), *inner, Line("}", "", indent)]

@@ -1,0 +1,58 @@
+"""Signatures: of the kernel and of its launcher, and the launcher's comment."""
+
+from __future__ import annotations
+
+from tilegen.emit.dialect import Dialect, dialect_of
+from tilegen.ir.types import DType
+from tilegen.model.kernel import KernelModel, PointerParameter, ScalarParameter, TensorMap
+
+_PLAIN = {
+    "i8": "signed char", "u8": "unsigned char", "i16": "short", "u16": "unsigned short", "u32": "unsigned int",
+    "i64": "long long", "u64": "unsigned long long", "fp16": "_Float16", "bf16": "__bf16",
+}  # fmt: skip
+
+
+def public_type(dialect: Dialect, dtype: DType) -> str:
+    """The element type without the file's own short names, as other translation units know it."""
+    name = dialect.type_name(dtype)
+    return _PLAIN.get(name, name)
+
+
+def kernel_signature(model: KernelModel) -> str:
+    """`extern "C" __global__ void … name(…)` on one line."""
+    dialect = dialect_of(model.language)
+    parameters = []
+    for parameter in model.parameters:
+        match parameter:
+            case TensorMap():
+                parameters.append(f"const __grid_constant__ CUtensorMap {parameter.parameter}")
+            case PointerParameter(name, _, dtype, written):
+                parameters.append(f"{'' if written else 'const '}{dialect.type_name(dtype)}* {name}")
+            case ScalarParameter(name, dtype):
+                parameters.append(f"{dialect.type_name(dtype)} {name}")
+    attributes = f"__launch_bounds__(kThreads, {model.launch.min_blocks})"
+    if model.launch.cluster != (1, 1, 1):
+        attributes = "__cluster_dims__({}, {}, {}) ".format(*model.launch.cluster) + attributes
+    return f'extern "C" __global__ void {attributes} {model.name}({", ".join(parameters)})'
+
+
+def launcher_signature(model: KernelModel) -> str:
+    """`extern "C" cudaError_t name_launch(…)`: tensors, extents, scalars, stream."""
+    dialect = dialect_of(model.language)
+    parameters = [
+        f"{'const ' if tensor.role == 'input' else ''}{public_type(dialect, tensor.dtype)}* {tensor.name}"
+        for tensor in model.tensors
+    ]
+    parameters += [f"int {extent}" for extent in model.extents]
+    parameters += [f"{public_type(dialect, dtype)} {name}" for name, dtype in model.scalars]
+    parameters.append(f"{dialect.stream_type} stream")
+    return f'extern "C" {dialect.error_type} {model.name}_launch({", ".join(parameters)})'
+
+
+def launcher_comment(model: KernelModel) -> str:
+    dialect = dialect_of(model.language)
+    what = model.summary or model.name
+    return (
+        f"Enqueues {what} on the stream. Returns {dialect.prefix}ErrorInvalidValue for arguments that break the "
+        "contract above."
+    )

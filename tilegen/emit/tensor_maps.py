@@ -1,0 +1,94 @@
+"""The launcher's tensor maps: the calls that encode them, and what their one encoder function must vary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilegen.emit.dialect import DialectError
+from tilegen.model.expressions import Braces, CallC, CExpr, Literal, Name, StaticCast
+from tilegen.model.kernel import KernelModel, TensorMap
+from tilegen.model.transform import rewritten
+
+_DATA_TYPES = {
+    "float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32", "float64": "FLOAT64",
+    "float8_e4m3fn": "UINT8", "float8_e5m2": "UINT8", "int8": "UINT8", "uint8": "UINT8", "bool": "UINT8",
+    "int16": "UINT16", "uint16": "UINT16", "int32": "INT32", "uint32": "UINT32", "int64": "INT64",
+    "uint64": "UINT64",
+}  # fmt: skip
+
+
+def encode_calls(model: KernelModel) -> list[CExpr]:
+    """One call of encode_tensor_map a tensor map, with the arguments that differ between the maps of the file."""
+    maps = [parameter for parameter in model.parameters if isinstance(parameter, TensorMap)]
+    one_type = len({data_type(entry) for entry in maps}) == 1
+    one_swizzle = len({entry.swizzle for entry in maps}) == 1
+    calls: list[CExpr] = []
+    for entry in maps:
+        arguments: list[CExpr] = [Name(f"&map_{entry.parameter}"), Name(entry.tensor)]
+        if not one_type:
+            arguments.append(Name(data_type(entry)))
+        element = Literal(entry.dtype.bytes)
+        arguments.append(_wide(entry.extents, model))
+        arguments.append(_wide((element, *entry.strides), model))
+        arguments.append(Braces(entry.box))
+        if not one_swizzle:
+            arguments.append(Name(swizzle_mode(entry)))
+        calls.append(CallC(Name("encode_tensor_map"), tuple(arguments)))
+    return calls
+
+
+def _wide(items: Sequence[CExpr], model: KernelModel) -> Braces:
+    """64-bit values: extents of the launcher are cast, the rest are constants."""
+
+    def visit(node: CExpr) -> CExpr | None:
+        if isinstance(node, Name) and node.name in model.extents:
+            return StaticCast("u64", node, functional=True)
+        return None
+
+    return Braces(tuple(rewritten(item, visit) for item in items))
+
+
+def data_type(entry: TensorMap) -> str:
+    """The CUtensorMapDataType of an element.
+
+    Raises:
+        DialectError: for an element that the TMA unit does not know.
+    """
+    name = _DATA_TYPES.get(entry.dtype.name)
+    if name is None:
+        raise DialectError(f"the TMA unit has no element type {entry.dtype.name}")
+    return f"CU_TENSOR_MAP_DATA_TYPE_{name}"
+
+
+def swizzle_mode(entry: TensorMap) -> str:
+    return f"CU_TENSOR_MAP_SWIZZLE_{f'{entry.swizzle}B' if entry.swizzle else 'NONE'}"
+
+
+def encoder_values(maps: Sequence[TensorMap]) -> dict[str, object] | None:
+    """What the template of encode_tensor_map needs; None for a file without tensor maps."""
+    if not maps:
+        return None
+    types = {data_type(entry) for entry in maps}
+    swizzles = {entry.swizzle for entry in maps}
+    ranks = {len(entry.extents) for entry in maps}
+    rank = str(max(ranks)) if len(ranks) == 1 else "kRank"
+    parameters = ["CUtensorMap* map", "const void* data"]
+    if len(types) > 1:
+        parameters.append("CUtensorMapDataType type")
+    parameters.append(f"const cuuint64_t (&extents)[{rank}]")
+    parameters.append(f"const cuuint64_t (&strides)[{rank}]")
+    parameters.append(f"const cuuint32_t (&box)[{rank}]")
+    if len(swizzles) > 1:
+        parameters.append("CUtensorMapSwizzle swizzle")
+    what = ""
+    if len(swizzles) == 1 and maps[0].swizzle:
+        what = f", moved in boxes under the {maps[0].swizzle}-byte swizzle"
+    return {
+        "parameters": ", ".join(parameters),
+        "any_rank": len(ranks) > 1,
+        "rank": rank,
+        "steps": "{" + ", ".join("1" * max(ranks)) + "}",
+        "data_type": "type" if len(types) > 1 else data_type(maps[0]),
+        "swizzle": "swizzle" if len(swizzles) > 1 else swizzle_mode(maps[0]),
+        "what": what,
+    }
