@@ -11,10 +11,12 @@ from tilegen.inference.decisions import Decisions
 from tilegen.ir.expressions import Const, Expr
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Program, Stmt
+from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.threads import Threads
+from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
-from tilegen.model.kernel import Constant, StaticAssert
-from tilegen.model.statements import Blank, Comment, CStmt
+from tilegen.model.kernel import Constant, SharedMember, StaticAssert, TensorMap
+from tilegen.model.statements import Blank, Comment, CStmt, Expression
 from tilegen.schedule.plan import Plan
 from tilegen.target import Target
 
@@ -43,6 +45,14 @@ class Context:
     taken: dict[str, None] = field(default_factory=dict)
     quoted: dict[tuple[int, str], None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    prologue: list[CStmt] = field(default_factory=list)  # declarations at the kernel's top, common to all roles
+    folded: FoldedClears = field(default_factory=FoldedClears)  # clears that gemms absorb
+    vectorised: dict[str, None] = field(default_factory=dict)  # tensors whose rows must be whole 16-byte units
+    ring_depths: dict[str, int] = field(default_factory=dict)  # stages of shared tiles, where a pipeline made rings
+    pipeline_notes: list[str] = field(default_factory=list)  # lines of the header's Pipeline section
+    pending_stores: bool = False  # whether TMA stores may still be reading shared memory when the kernel ends
+    maps: dict[str, TensorMap] = field(default_factory=dict)  # kernel parameters that describe tensors to the TMA unit
+    members: list[SharedMember] = field(default_factory=list)  # of SharedStorage, beyond the program's own tiles
 
     # ------------------------------------------------------------------------------------- names
 
@@ -82,6 +92,25 @@ class Context:
         """Notes that the text uses a device helper of templates/<language>/helpers."""
         self.helpers[name] = tuple(values.items())
 
+    # ------------------------------------------------------------------------------------- threads
+
+    def synchronise(self) -> CStmt:
+        """A barrier of all computing threads, for shared memory."""
+        if self.plan.kind == "warp_specialised":
+            self.primitive("named_barrier_sync")
+            barrier = self.constant("kConsumerBarrier", 1, "of all consumers; barrier 0 is __syncthreads")
+            return Expression(c.call("named_barrier_sync", barrier, self.computing_threads()))
+        if self.target.language == "hip":
+            self.primitive("block_sync_lds")
+            return Expression(c.call("block_sync_lds"))
+        return Expression(c.call("__syncthreads"))
+
+    def computing_threads(self) -> CExpr:
+        """How many threads compute, by name."""
+        if self.plan.kind == "warp_specialised":
+            return c.mul(self.constant("kConsumers", self.plan.consumers), self.constant("kWarpgroup", 128, "threads"))
+        return self.constant("kThreads", self.plan.threads)
+
     # ------------------------------------------------------------------------------------- comments
 
     def comment(self, location: Location) -> list[CStmt]:
@@ -114,8 +143,6 @@ Lowering = Callable[[Context, Stmt], list[CStmt]]
 
 def shared_element(context: Context, buffer: Buffer) -> CExpr:
     """`shared.A_shared`, with the open ring stage's index where the buffer is a ring."""
-    from tilegen.model import build as c
-
     tile = c.member("shared", buffer.name)
     stage = context.ring_stage.get(buffer.name)
     return tile if stage is None else c.index(tile, stage)

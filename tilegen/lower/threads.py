@@ -8,6 +8,7 @@ from tilegen.inference.fragment import Fragment, Mode
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import CStmt, Declare
+from tilegen.model.walk import names
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,40 +25,38 @@ class Level:
 @dataclass(slots=True)
 class Threads:
     """The names of one role's threads. Levels go from the finest (lane) to the coarsest (consumer); `whole` is the
-    index of a computing thread in the block. A name is declared only where the text uses it."""
+    index of a computing thread in the block, `extras` are further names that definitions use. A name is declared only
+    where the text uses it."""
 
     levels: tuple[Level, ...]
     whole: Level
-    used: set[str] = field(default_factory=set)
+    extras: tuple[Level, ...] = ()
+    used: dict[str, None] = field(default_factory=dict)
 
     def name(self, name: str) -> Name:
-        """The identifier, noted as used together with those that its definition needs."""
-        for level in (*self.levels, self.whole):
-            if level.name == name:
-                self.used.add(name)
-                for inner in _names(level.definition):
-                    if inner != name and inner in self._known:
-                        self.name(inner)
-                return Name(name)
-        raise KeyError(name)
+        """The identifier, noted as used together with those that its definition needs.
+
+        Raises:
+            KeyError: when the role has no such name.
+        """
+        level = self._known[name]
+        for inner in names(level.definition):
+            if inner != name and inner in self._known:
+                self.name(inner)
+        self.used[name] = None
+        return Name(name)
 
     @property
-    def _known(self) -> tuple[str, ...]:
-        return tuple(level.name for level in (*self.levels, self.whole))
+    def _known(self) -> dict[str, Level]:
+        coarsest_first = reversed(self.levels)
+        return {level.name: level for level in (self.whole, *self.extras, *coarsest_first)}
 
     def declarations(self) -> list[CStmt]:
-        """The definitions of the names in use, coarsest first."""
-        ordered = sorted(
-            (*self.levels, self.whole), key=lambda level: (-level.unit * level.count, level.unit)
-        )
-        done: dict[str, CStmt] = {}
-        for level in sorted(ordered, key=lambda level: (level is not self.whole, -level.unit)):
-            if level.name in self.used:
-                done[level.name] = Declare(
-                    "int", level.name, level.definition, const=True, comment=level.comment
-                )
-        order = _dependency_order({level.name: level.definition for level in ordered if level.name in done})
-        return [done[name] for name in order]
+        """The definitions of the names in use, each after those that it needs."""
+        wanted = [level for name, level in self._known.items() if name in self.used]
+        return [
+            Declare("int", level.name, level.definition, const=True, comment=level.comment) for level in wanted
+        ]
 
     def digit(self, divisor: int, extent: int) -> CExpr:
         """`index / divisor % extent` of the computing thread's index, on the finest names that say it."""
@@ -90,28 +89,6 @@ class Threads:
                 piece = c.mod(piece, extent)
             return piece
         return total
-
-
-def _names(expression: CExpr) -> list[str]:
-    from tilegen.model.walk import names
-
-    return names(expression)
-
-
-def _dependency_order(definitions: dict[str, CExpr]) -> list[str]:
-    order: list[str] = []
-
-    def visit(name: str) -> None:
-        if name in order:
-            return
-        for inner in _names(definitions[name]):
-            if inner in definitions and inner != name:
-                visit(inner)
-        order.append(name)
-
-    for name in definitions:
-        visit(name)
-    return order
 
 
 def thread_part(fragment: Fragment, axis: int, threads: Threads) -> CExpr:
@@ -171,3 +148,15 @@ def plain_threads(count: int, warp_size: int, warp_name: str) -> Threads:
         Level(warp_name, warp_size, max(1, count // warp_size), c.div("thread", warp_size)),
     )
     return Threads(levels, whole)
+
+
+def consumer_threads(consumers: int, warpgroup: int, warp_size: int) -> Threads:
+    """The names of the computing warpgroups behind a producer warpgroup (which is warpgroup 0)."""
+    whole = Level("computing_thread", 1, consumers * warpgroup, c.sub("threadIdx.x", warpgroup))
+    thread = Level("thread", 1, warpgroup, c.mod("threadIdx.x", "kWarpgroup"))
+    levels = (
+        Level("lane", 1, warp_size, c.mod("thread", warp_size)),
+        Level("warp", warp_size, warpgroup // warp_size, c.div("thread", warp_size)),
+        Level("consumer", warpgroup, consumers, c.sub("warpgroup", 1)),
+    )
+    return Threads(levels, whole, (thread,))

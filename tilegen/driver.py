@@ -1,0 +1,57 @@
+"""From a tile program to the text of a kernel, pass by pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.emit.file import render
+from tilegen.emit.header import render_header
+from tilegen.emit.manifest import build
+from tilegen.inference.decisions import Decisions
+from tilegen.inference.infer import infer
+from tilegen.ir.nodes import Program
+from tilegen.ir.verify import verify
+from tilegen.lower.kernel import lower
+from tilegen.manifest import Manifest
+from tilegen.model.kernel import KernelModel
+from tilegen.schedule.plan import Plan
+from tilegen.schedule.plan_kernel import plan_kernel
+from tilegen.target import Target, load_target
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """One kernel for one target: its text, its launcher's header, its manifest, and how they came about."""
+
+    source: str
+    header: str
+    manifest: Manifest
+    model: KernelModel
+    program: Program
+    decisions: Decisions
+    plan: Plan
+    target: Target
+
+
+def generate(program: Program, target: str | Target, regenerate: str = "") -> Generated:
+    """The emitted files of a program for a target. `regenerate` is the command that the header quotes.
+
+    Raises:
+        ProgramError: pointing at the user's line, when the program is wrong or does not fit the target.
+        TargetError: when there is no such target.
+    """
+    machine = load_target(target) if isinstance(target, str) else target
+    verify(program)
+    decisions = infer(program, machine)
+    plan = plan_kernel(program, machine, decisions)
+    model = lower(program, machine, decisions, plan, regenerate)
+    return Generated(
+        source=render(model),
+        header=render_header(model),
+        manifest=build(model),
+        model=model,
+        program=program,
+        decisions=decisions,
+        plan=plan,
+        target=machine,
+    )

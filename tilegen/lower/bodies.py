@@ -1,0 +1,128 @@
+"""The kernel's body under each kind of plan."""
+
+from __future__ import annotations
+
+from tilegen.ir.nodes import Buffer, Kernel
+from tilegen.lower.context import Context
+from tilegen.lower.dtypes import type_name
+from tilegen.lower.fold_clear import FoldedClears, fold_clears
+from tilegen.lower.pipeline_warp_specialised import (
+    barrier_members,
+    consumer_role,
+    initialise_barriers,
+    producer_role,
+    stage_count,
+)
+from tilegen.lower.shared_tiles import buffer_member
+from tilegen.lower.statements import lower_statements
+from tilegen.lower.threads import coordinate
+from tilegen.lower.tiles import TileLoop, tile_loop
+from tilegen.lower.tma_store import finish_stores
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.statements import Banner, Blank, CStmt, Declare, IfC, Return
+
+
+def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]:
+    """The statements of the kernel, and the walk over its grid."""
+    tiles = tile_loop(context, kernel)
+    context.folded = fold_clears(kernel)
+    if context.plan.kind == "warp_specialised":
+        body = _warp_specialised(context, kernel, context.folded, tiles)
+    else:
+        body = _single_role(context, kernel, tiles)
+    return tiles, [*_shared_reference(context), *context.prologue, *body]
+
+
+def _shared_reference(context: Context) -> list[CStmt]:
+    """`SharedStorage& shared = shared_storage<SharedStorage>();` where the kernel has shared memory."""
+    if not context.members:
+        return []
+    context.primitive("shared_storage")
+    value = c.call("shared_storage", template=("SharedStorage",))
+    return [Declare("SharedStorage", "shared", value, reference=True), Blank()]
+
+
+def _shared_tiles(context: Context, kernel: Kernel) -> None:
+    """The program's shared tiles and rings as members of SharedStorage."""
+    for buffer in kernel.allocations:
+        if buffer.scope != "shared" or buffer.name not in context.decisions.shared:
+            continue
+        hand_over = context.plan.hand_over_reading(buffer.name)
+        stages: tuple[int, CExpr] = (1, Literal(1))
+        if hand_over is not None:
+            stages = (hand_over.stages, stage_count(context, hand_over))
+        if buffer.name not in [member.name for member in context.members]:
+            context.members.append(buffer_member(context, buffer, stages))
+
+
+def fragment_declarations(context: Context, kernel: Kernel) -> list[CStmt]:
+    """The register arrays, each with what its elements are."""
+    out: list[CStmt] = []
+    for buffer in kernel.allocations:
+        if buffer.scope == "fragment" and buffer.name in context.decisions.fragments:
+            out.append(fragment_declaration(context, buffer))
+        elif buffer.scope == "local":
+            shape = tuple(Literal(extent) for extent in buffer.extents)
+            out.append(Declare(type_name(buffer.dtype, context.target.language), buffer.name, dimensions=shape))
+    return out
+
+
+def fragment_declaration(context: Context, buffer: Buffer) -> CStmt:
+    """`float C_local[2][64];  // row …, column …` in the names of its loops."""
+    fragment = context.decisions.fragment(buffer)
+    shape = fragment.register_shape
+    names = tuple(Name(name) for name in register_names(len(shape)))
+    axes = {1: ("element",), 2: ("row", "column")}.get(fragment.rank, tuple(f"axis {a}" for a in range(fragment.rank)))
+    parts: list[str | CExpr] = ["".join(f"[{name.name}]" for name in names) + " is "]
+    for position, axis in enumerate(axes):
+        parts += [", " if position else "", f"{axis} ", coordinate(fragment, position, names, context.threads)]
+    return Declare(
+        type_name(buffer.dtype, context.target.language),
+        buffer.name,
+        dimensions=tuple(Literal(extent) for extent in shape),
+        comment=tuple(parts),
+        alignment=4 if buffer.dtype.bits == 16 and fragment.register_count % 2 == 0 else 0,
+    )
+
+
+def register_names(dimensions: int) -> tuple[str, ...]:
+    """What the loops over a fragment's registers are called, outermost first."""
+    return {1: ("r",), 2: ("mi", "r"), 3: ("mi", "ni", "r")}.get(
+        dimensions, tuple(f"r{position}" for position in range(dimensions))
+    )
+
+
+def _single_role(context: Context, kernel: Kernel, tiles: TileLoop) -> list[CStmt]:
+    """Every thread does the same."""
+    _shared_tiles(context, kernel)
+    body = lower_statements(context, tiles.body(kernel))
+    declarations = fragment_declarations(context, kernel)
+    return [*context.threads.declarations(), *declarations, Blank(), *tiles.wrap(context, body)]
+
+
+def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, tiles: TileLoop) -> list[CStmt]:
+    """One warpgroup loads, the others compute."""
+    _shared_tiles(context, kernel)
+    warpgroup = context.constant("kWarpgroup", 128, "threads")
+    consumers = context.plan.consumers
+    others = "warpgroup 1 consumes" if consumers == 1 else f"1 to {consumers} consume"
+    setup = initialise_barriers(context, tiles.repeats)
+    producer = producer_role(context, kernel, tiles)
+    declarations = fragment_declarations(context, kernel)
+    consumer = consumer_role(context, kernel, folded, tiles, declarations)
+    context.members += barrier_members(context, tiles.repeats)
+    return [
+        Declare("int", "warpgroup", c.operation("/", "threadIdx.x", warpgroup), const=True, comment=f"0 produces, {others}"),
+        Blank(),
+        *setup,
+        Blank(),
+        Banner("producer"),
+        IfC(c.operation("==", "warpgroup", 0), (*producer, Return())),
+        Blank(),
+        Banner("consumers"),
+        *consumer,
+        *finish_stores(context),
+    ]
+
+

@@ -1,0 +1,283 @@
+"""The consumers of a warp-specialised kernel: waits before first uses, releases after last ones.
+
+Tensor-core groups run asynchronously. Each is waited for where its accumulators (or register operands) are needed
+next, and the shared tiles that it reads are released only then. In a loop whose accumulators nothing else touches the
+wait lags one iteration behind, so that the tensor cores never drain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Stmt
+from tilegen.lower.context import Context
+from tilegen.lower.gemm_wgmma import lower_gemm
+from tilegen.lower.loops import loop_head
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
+from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.plan import HandOver
+
+Lower = Callable[[Context, Stmt], list[CStmt]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A committed tensor-core group: what it holds until it is waited for."""
+
+    gemm: Gemm
+    releases: tuple[HandOver, ...]
+
+    @property
+    def registers(self) -> tuple[str, ...]:
+        names = [self.gemm.c.buffer.name]
+        if self.gemm.a.buffer.scope == "fragment":
+            names.append(self.gemm.a.buffer.name)
+        return tuple(names)
+
+
+@dataclass(slots=True)
+class Consumers:
+    """Lowers the statements of the computing warpgroups, in order."""
+
+    context: Context
+    lower: Lower  # of every statement that has nothing to do with pipelines
+    accumulate: Callable[[Gemm], CExpr]
+    outstanding: list[Group] = field(default_factory=list)
+    waited: dict[str, None] = field(default_factory=dict)  # hand-overs whose full barrier was waited for here
+    loose: dict[str, None] = field(default_factory=dict)  # shared buffers that threads wrote since the last barrier
+    seen: dict[str, None] = field(default_factory=dict)  # shared buffers that threads read since the last barrier
+    reused: bool = False  # whether hand-overs outside loops are filled again and again
+
+    # ------------------------------------------------------------------------------------- statements
+
+    def block(self, statements: tuple[Stmt, ...], loop: For | None = None) -> list[CStmt]:
+        """The statements of one body; hand-overs of `loop` are waited for and released in it."""
+        mine = [h for h in self.context.plan.hand_overs if h.loop is loop]
+        out: list[CStmt] = []
+        for position, statement in enumerate(statements):
+            if isinstance(statement, Copy) and self.context.plan.hand_over_of(statement) is not None:
+                continue
+            last = [h for h in mine if _last_reader(statements, position, h)]
+            out += self.before(statement, mine)
+            out += self.statement(statement, last)
+        return out
+
+    def statement(self, statement: Stmt, last: list[HandOver]) -> list[CStmt]:
+        """One statement and the releases that follow it."""
+        match statement:
+            case Gemm() if self.context.decisions.gemms[statement].family == "wgmma":
+                out = self.gemm(statement)
+                self.outstanding.append(Group(statement, tuple(last)))
+                return out
+            case For() if statement.kind == "pipelined":
+                out = self.pipelined(statement)
+            case _:
+                out = self.lower(self.context, statement)
+        self.note(statement)
+        if not last:
+            return out
+        out += self.settle(len(self.outstanding)) if self.outstanding else []
+        out += self.warpgroup_sync()
+        for hand_over in last:
+            out += self.release(hand_over)
+        return out
+
+    def gemm(self, gemm: Gemm) -> list[CStmt]:
+        return [*self.context.comment(gemm.location), *lower_gemm(self.context, gemm, self.accumulate(gemm))]
+
+    # ------------------------------------------------------------------------------------- before a statement
+
+    def before(self, statement: Stmt, mine: list[HandOver]) -> list[CStmt]:
+        """Waits that the statement needs: for bytes, for tensor-core groups, for other threads' stores."""
+        out: list[CStmt] = []
+        names = [buffer.name for buffer in reads(statement)]
+        for hand_over in mine:
+            if hand_over.name not in self.waited and any(name in hand_over.buffers for name in names):
+                out.append(self.wait(hand_over, "full"))
+                self.waited[hand_over.name] = None
+        touched = dict.fromkeys([*names, *(buffer.name for buffer in writes(statement))])
+        needed = -1
+        for position, group in enumerate(self.outstanding):
+            if any(name in touched for name in group.registers) and not self.chained(statement, group):
+                needed = position
+        if needed >= 0:
+            out += self.settle(needed + 1)
+        out += self.shared_hazards(statement)
+        return out
+
+    def chained(self, statement: Stmt, group: Group) -> bool:
+        """Whether a gemm may follow a group on the same accumulators without a wait: it adds to them in order."""
+        return (
+            isinstance(statement, Gemm)
+            and statement.c.buffer == group.gemm.c.buffer
+            and statement.a.buffer.name not in group.registers
+        )
+
+    def shared_hazards(self, statement: Stmt) -> list[CStmt]:
+        """A barrier where threads read what others wrote, or write what others still read."""
+        if isinstance(statement, For | If | Persistent):
+            return []
+        touches_read = _shared(reads(statement))
+        touches_write = _shared(writes(statement))
+        hazard = any(n in self.loose for n in (*touches_read, *touches_write)) or any(
+            n in self.seen for n in touches_write
+        )
+        if not hazard:
+            return []
+        out: list[CStmt] = []
+        if any(any(name in touches_write for name in (g.gemm.a.buffer.name, g.gemm.b.buffer.name)) for g in self.outstanding):
+            out += self.settle(len(self.outstanding))
+        if isinstance(statement, Gemm) or self.context.plan.tma.get(statement) is not None:  # type: ignore[arg-type]
+            self.context.primitive("fence_proxy_async")
+            out.append(Expression(c.call("fence_proxy_async")))
+        self.loose.clear()
+        self.seen.clear()
+        return [*out, self.context.synchronise()]
+
+    def note(self, statement: Stmt) -> None:
+        """Remembers which shared buffers the statement's threads wrote and read."""
+        if isinstance(statement, For | If | Persistent):
+            return
+        rings = [name for hand_over in self.context.plan.hand_overs for name in hand_over.buffers]
+        self.loose.update(dict.fromkeys(_shared(writes(statement))))
+        self.seen.update(dict.fromkeys(name for name in _shared(reads(statement)) if name not in rings))
+
+    # ------------------------------------------------------------------------------------- waits and releases
+
+    def settle(self, count: int) -> list[CStmt]:
+        """Waits for the first `count` outstanding groups and releases what only they were reading."""
+        self.context.primitive("warpgroup_wait")
+        done, self.outstanding = self.outstanding[:count], self.outstanding[count:]
+        out: list[CStmt] = [Expression(c.call("warpgroup_wait", template=(len(self.outstanding),)))]
+        for group in done:
+            for hand_over in group.releases:
+                out += self.release(hand_over)
+        return out
+
+    def state(self, hand_over: HandOver, part: str) -> CExpr:
+        return c.member(hand_over.ring, part)
+
+    def barrier(self, hand_over: HandOver, kind: str, stage: CExpr | None = None) -> CExpr:
+        name = hand_over.barrier("full" if kind == "full" else "empty")
+        base = c.member("shared", name)
+        if hand_over.stages == 1:
+            return base
+        return c.index(base, stage or self.state(hand_over, "stage"))
+
+    def wait(self, hand_over: HandOver, kind: str) -> CStmt:
+        self.context.primitive("mbarrier_wait")
+        return Expression(c.call("mbarrier_wait", self.barrier(hand_over, kind), self.state(hand_over, "phase")))
+
+    def release(self, hand_over: HandOver, stage: CExpr | None = None, when: CExpr | None = None) -> list[CStmt]:
+        """One thread of the warpgroup lets the stage go, and the ring moves on."""
+        self.waited.pop(hand_over.name, None)
+        out: list[CStmt] = []
+        if hand_over.loop is not None or self.reused:
+            self.context.primitive("mbarrier_arrive")
+            first = c.operation("==", self.context.threads.name("thread"), 0)
+            condition = first if when is None else c.operation("&&", when, first)
+            arrive = Expression(c.call("mbarrier_arrive", self.barrier(hand_over, "empty", stage)))
+            out.append(IfC(condition, (arrive,)))
+        if stage is None:
+            out.append(Expression(c.call(c.member(hand_over.ring, "advance"))))
+        return out
+
+    def warpgroup_sync(self) -> list[CStmt]:
+        """All threads of this warpgroup have read the stage before one of them lets it go."""
+        self.context.primitive("named_barrier_sync")
+        base = self.context.constant("kWarpgroupBarrier", 2, "the first of one barrier for each consumer warpgroup")
+        identifier = base if self.context.plan.consumers == 1 else c.add(base, self.context.threads.name("consumer"))
+        size = self.context.constant("kWarpgroup", 128, "threads")
+        return [Expression(c.call("named_barrier_sync", identifier, size))]
+
+    # ------------------------------------------------------------------------------------- pipelined loops
+
+    def pipelined(self, loop: For) -> list[CStmt]:
+        """A pipelined loop of the consumers."""
+        out = self.settle(len(self.outstanding)) if self.outstanding else []
+        head = loop_head(self.context, loop)
+        lagging = self.lags(loop)
+        if lagging:
+            out += [
+                Declare("int", _released(h), Literal(0), comment="the stage whose wgmma may still read it")
+                for h in lagging
+            ]
+        saved_loose, saved_seen = dict(self.loose), dict(self.seen)
+        self.waited.clear()
+        body = self.block(loop.body, loop)
+        ran = c.operation(">", loop_variable(self.context, loop), head.start)
+        if lagging:
+            self.context.primitive("warpgroup_wait")
+            count = len(self.outstanding)
+            body += [Expression(c.call("warpgroup_wait", template=(count,)), comment="the previous stage has been read")]
+            for hand_over in lagging:
+                body += self.release(hand_over, Name(_released(hand_over)), ran)
+                body.append(AssignC(Name(_released(hand_over)), self.state(hand_over, "stage")))
+                body.append(Expression(c.call(c.member(hand_over.ring, "advance"))))
+            self.outstanding.clear()
+        elif self.outstanding:
+            body += self.settle(len(self.outstanding))
+        body += self.end_of_iteration(loop, saved_loose, saved_seen)
+        out.append(ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment))
+        if lagging:
+            out.append(Expression(c.call("warpgroup_wait", template=(0,))))
+            runs = None if head.runs else c.operation("<", head.start, head.stop)
+            for hand_over in lagging:
+                out += self.release(hand_over, Name(_released(hand_over)), runs)
+        self.waited.clear()
+        return out
+
+    def end_of_iteration(self, loop: For, loose: dict[str, None], seen: dict[str, None]) -> list[CStmt]:
+        """A barrier where the next iteration would write what this one still reads, or read what it wrote."""
+        pending = [n for n in self.loose if n not in loose] + [n for n in self.seen if n not in seen]
+        if not pending:
+            return []
+        self.loose.clear()
+        self.seen.clear()
+        return [self.context.synchronise()]
+
+    def lags(self, loop: For) -> list[HandOver]:
+        """The loop's hand-overs, where all are read by tensor cores alone and only gemms touch the accumulators."""
+        mine = [h for h in self.context.plan.hand_overs if h.loop is loop]
+        gemms = [s for s in loop.body if isinstance(s, Gemm)]
+        if not gemms or any(self.context.decisions.gemms[g].family != "wgmma" for g in gemms):
+            return []
+        registers = {name for g in gemms for name in Group(g, ()).registers}
+        for statement in each_statement(loop.body):
+            if isinstance(statement, Gemm) or self.is_load(statement):
+                continue
+            touched = [buffer.name for buffer in (*reads(statement), *writes(statement))]
+            if any(name in registers for name in touched):
+                return []
+            if any(name in h.buffers for h in mine for name in touched):
+                return []
+        if any(g.a.buffer.scope == "fragment" for g in gemms):
+            return []
+        return mine
+
+    def is_load(self, statement: Stmt) -> bool:
+        return isinstance(statement, Copy) and self.context.plan.hand_over_of(statement) is not None
+
+
+def _released(hand_over: HandOver) -> str:
+    return f"{hand_over.name}_released" if hand_over.name else "released"
+
+
+def _shared(buffers: tuple[Buffer, ...]) -> tuple[str, ...]:
+    return tuple(buffer.name for buffer in buffers if buffer.scope == "shared")
+
+
+def _last_reader(statements: tuple[Stmt, ...], position: int, hand_over: HandOver) -> bool:
+    """Whether no later statement of the body reads the hand-over's buffers, and this one does."""
+    later = [b.name for s in statements[position + 1 :] for b in reads(s)]
+    here = [b.name for b in reads(statements[position])]
+    return any(n in hand_over.buffers for n in here) and not any(n in hand_over.buffers for n in later)
+
+
+def loop_variable(context: Context, loop: For) -> CExpr:
+    return context.environment.get(loop.var.name, Name(loop.var.name))
+
+

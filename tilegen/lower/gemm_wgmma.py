@@ -1,0 +1,181 @@
+"""Gemms on warpgroup instructions: descriptors, the loop over k, one commit group a gemm.
+
+Source: PTX ISA, "Asynchronous warpgroup level matrix multiply-accumulate", matrix descriptor; strides in bytes there,
+advances along k in units of 16 bytes (the descriptor's address field).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.inference.decisions import GemmDecision
+from tilegen.inference.shared import SharedLayout
+from tilegen.ir.nodes import Gemm, Region
+from tilegen.lower import shared_tiles
+from tilegen.lower.context import Context
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
+from tilegen.model.statements import AssignC, Comment, CStmt, Declare, Expression, ForC
+
+UNIT = 16  # bytes, of a descriptor's address
+SWIZZLE_ROWS = 8  # after which a swizzle repeats
+STEP = 16  # columns of k that one instruction takes
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """One operand in shared memory: its descriptor and how it advances."""
+
+    descriptor: CExpr
+    note: str
+    advance: CExpr  # in 16-byte units, over `kk`
+    repeat_units: int  # from one m64 atom to the next
+
+
+def lower_gemm(context: Context, gemm: Gemm, accumulate: CExpr) -> list[CStmt]:
+    """Issues and commits the gemm; whoever reads the accumulators waits.
+
+    `accumulate` says whether the first step adds to the accumulators, as an expression in scope (a literal where
+    known).
+    """
+    decision = context.decisions.gemms[gemm]
+    for name in ("warpgroup_arrive", "warpgroup_commit"):
+        context.primitive(name)
+    m, n, _ = decision.instruction
+    context.primitive(
+        "wgmma",
+        n=n,
+        a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16",
+        d="f32",
+        source="RS" if decision.a_source == "register" else "SS",
+    )
+    statements: list[CStmt] = []
+    repeat = context.name("mi") if decision.repeats[0] > 1 else ""
+    kk = Name("kk")
+    b = _operand(context, gemm.b, decision, "b", kk)
+    if decision.a_source == "shared":
+        a = _operand(context, gemm.a, decision, "a", kk)
+        statements.append(Comment(f"A {a.note}; B {b.note}"))
+        statements.append(Declare("u64", "a", a.descriptor, const=True))
+        a_value: CExpr = c.add("a", a.advance)
+        if repeat:
+            a_value = c.add(a_value, c.mul(a.repeat_units, repeat))
+    else:
+        statements.append(Comment(f"B {b.note}"))
+        a_value = _register_operand(context, gemm, decision, kk, repeat)
+    statements.append(Declare("u64", "b", b.descriptor, const=True))
+    statements.append(Expression(c.call("warpgroup_arrive")))
+    accumulator = c.index(gemm.c.buffer.name, repeat) if repeat else Name(gemm.c.buffer.name)
+    call = c.call(
+        f"{decision.atom}<{_majors(decision)}>::fma",
+        accumulator,
+        a_value,
+        c.add("b", b.advance),
+        _accumulate(accumulate, kk),
+    )
+    body: tuple[CStmt, ...] = (Expression(call),)
+    if repeat:
+        body = (ForC(repeat, Literal(0), Literal(decision.repeats[0]), body, unroll=True),)
+        context.taken.pop(repeat, None)
+    steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
+    statements.append(ForC("kk", Literal(0), steps, body, unroll=True, comment=_advance_note(decision)))
+    statements.append(Expression(c.call("warpgroup_commit")))
+    return statements
+
+
+def zero_accumulators(context: Context, gemm: Gemm) -> list[CStmt]:
+    """Sets the accumulators to 0, where the first instruction cannot do it."""
+    decision = context.decisions.gemms[gemm]
+    name = gemm.c.buffer.name
+    target = c.index(name, "r")
+    body: tuple[CStmt, ...] = (AssignC(target, Literal(0.0, "float")),)
+    return [ForC("r", Literal(0), Literal(decision.c.register_count), body, unroll=True)]
+
+
+def _majors(decision: GemmDecision) -> str:
+    names = {"K": "Major::K", "MN": "Major::MN"}
+    if decision.a_source == "register":
+        return names[decision.b_major]
+    return f"{names[decision.a_major]}, {names[decision.b_major]}"
+
+
+def _accumulate(first: CExpr, kk: CExpr) -> CExpr:
+    match first:
+        case Literal(True, "bool"):
+            return first
+        case Literal(False, "bool"):
+            return c.operation(">", kk, 0)
+        case _:
+            return c.operation("||", first, c.operation(">", kk, 0))
+
+
+def _advance_note(decision: GemmDecision) -> str:
+    if decision.a_source == "register":
+        what = f"B advances 16 {'columns' if decision.b_major == 'K' else 'rows'}"
+    else:
+        a = "columns" if decision.a_major == "K" else "rows"
+        b = "columns" if decision.b_major == "K" else "rows"
+        what = f"A advances 16 {a}, B 16 {b}"
+    return f"in 16-byte units: {what}"
+
+
+def _operand(context: Context, region: Region, decision: GemmDecision, which: str, kk: CExpr) -> _Operand:
+    layout = context.decisions.layout(region.buffer)
+    swizzle = layout.hardware_swizzle
+    assert swizzle
+    context.primitive("descriptor", swizzle=swizzle)
+    major = decision.a_major if which == "a" else decision.b_major
+    base = _own_part(context, decision, which)
+    row_bytes = layout.group * layout.dtype.bytes
+    group_bytes = layout.group_elements * layout.dtype.bytes
+    atom_bytes = SWIZZLE_ROWS * row_bytes
+    if major == "K":
+        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, Literal(0), base)
+        leading, note = 0, f"is K-major: 8 rows are {atom_bytes} bytes"
+        per_group = layout.group // STEP
+        units = STEP * layout.dtype.bytes // UNIT
+        if layout.groups == 1:
+            advance = c.mul(units, kk)
+        else:
+            within = c.mul(units, c.mod(kk, per_group))
+            advance = c.add(within, c.mul(group_bytes // UNIT, c.div(kk, per_group)))
+        repeat_units = 64 * row_bytes // UNIT
+    else:
+        group = c.div(base, layout.group) if c.value_of(base) is not None else _scaled_down(base, layout.group)
+        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, group, Literal(0))
+        leading = group_bytes if layout.groups > 1 else 0
+        note = f"is MN-major: {layout.group} columns are {group_bytes} bytes, 8 rows {atom_bytes}"
+        advance = c.mul(STEP * row_bytes // UNIT, kk)
+        repeat_units = 64 // layout.group * group_bytes // UNIT
+    descriptor = c.call(f"descriptor_sw{swizzle}", tile, leading, atom_bytes)
+    return _Operand(descriptor, note, advance, repeat_units)
+
+
+def _scaled_down(expression: CExpr, divisor: int) -> CExpr:
+    """`64 * consumer` / 64, folded."""
+    from tilegen.model.expressions import Operation
+
+    if isinstance(expression, Operation) and expression.op == "*":
+        factor = c.value_of(expression.left)
+        if factor is not None and factor % divisor == 0:
+            return c.mul(factor // divisor, expression.right)
+    return c.div(expression, divisor)
+
+
+def _own_part(context: Context, decision: GemmDecision, which: str) -> CExpr:
+    """The first row (of A) or column (of B) of this consumer warpgroup."""
+    along_m, along_n = decision.warps
+    m, n, _ = decision.instruction
+    consumer = context.threads.digit
+    if which == "a":
+        size = m * decision.repeats[0]
+        return c.mul(size, consumer(128, along_m)) if along_m > 1 else Literal(0)
+    return c.mul(n, consumer(128 * along_m, along_n)) if along_n > 1 else Literal(0)
+
+
+def _register_operand(context: Context, gemm: Gemm, decision: GemmDecision, kk: CExpr, repeat: str) -> CExpr:
+    values = 8  # elements a thread and step
+    base = c.index(gemm.a.buffer.name, repeat) if repeat else Name(gemm.a.buffer.name)
+    return Reinterpret("const u32(&)[4]", c.index(base, c.mul(values, kk)), dereference=False)
+
+

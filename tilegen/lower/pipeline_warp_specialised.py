@@ -1,0 +1,239 @@
+"""A warp-specialised kernel: the producer's and the consumers' roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.ir.nodes import Copy, For, Gemm, If, Kernel, Let, Persistent, Stmt
+from tilegen.lower.consumers import Consumers, loop_variable
+from tilegen.lower.context import Context
+from tilegen.lower.dtypes import type_name
+from tilegen.lower.fold_clear import FoldedClears
+from tilegen.lower.loops import loop_head
+from tilegen.lower.scalar import scalar
+from tilegen.lower.shared_tiles import extent_constants
+from tilegen.lower.statements import lower_statement
+from tilegen.lower.tiles import TileLoop
+from tilegen.lower.tma import lower_load
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.kernel import Constant, SharedMember
+from tilegen.model.statements import Blank, CStmt, Declare, Expression, ForC, IfC
+from tilegen.schedule.analysis import each_statement, variables
+from tilegen.schedule.plan import HandOver
+
+
+@dataclass(slots=True)
+class Producer:
+    """Lowers the slice of the program that one thread of the producer warpgroup runs."""
+
+    context: Context
+    reused: bool
+
+    def block(self, statements: tuple[Stmt, ...]) -> list[CStmt]:
+        """The loads of these statements with the control flow and the scalars that they need."""
+        out: list[CStmt] = []
+        for position, statement in enumerate(statements):
+            match statement:
+                case Copy() if (hand_over := self.context.plan.hand_over_of(statement)) is not None:
+                    out += self.load(statement, hand_over)
+                case Let(var, value) if var.name in variables(statements[position + 1 :]) and self.feeds(statements[position + 1 :], var.name):
+                    out.append(Declare("int", var.name, scalar(self.context, value), const=not statement.mutable))
+                case For() if self.loads(statement.body):
+                    out += self.loop(statement)
+                case If() if self.loads((statement,)):
+                    out.append(
+                        IfC(
+                            scalar(self.context, statement.condition),
+                            tuple(self.block(statement.then)),
+                            tuple(self.block(statement.otherwise)),
+                        )
+                    )
+                case _:
+                    pass
+        return out
+
+    def loads(self, statements: tuple[Stmt, ...]) -> bool:
+        return any(
+            isinstance(s, Copy) and self.context.plan.hand_over_of(s) is not None for s in each_statement(statements)
+        )
+
+    def feeds(self, statements: tuple[Stmt, ...], name: str) -> bool:
+        """Whether a scalar takes part in where or whether something is loaded."""
+        for statement in statements:
+            match statement:
+                case Copy() if self.context.plan.hand_over_of(statement) is not None:
+                    if name in variables((statement.source.offsets, statement.target.offsets)):
+                        return True
+                case For() if self.loads(statement.body):
+                    if name in variables((statement.start, statement.stop)) or self.feeds(statement.body, name):
+                        return True
+                case If() if self.loads((statement,)):
+                    inner = (*statement.then, *statement.otherwise)
+                    if name in variables(statement.condition) or self.feeds(inner, name):
+                        return True
+                case Let(var, value) if name in variables(value):
+                    if self.feeds(statements, var.name):
+                        return True
+                case _:
+                    pass
+        return False
+
+    def load(self, copy: Copy, hand_over: HandOver) -> list[CStmt]:
+        """Waits for the stage before the first copy of a hand-over, and moves on after the last."""
+        out: list[CStmt] = []
+        ring = hand_over.ring
+        full = self.barrier(hand_over, "full")
+        if copy is hand_over.copies[0]:
+            out.append(Blank())
+            if hand_over.loop is not None or self.reused:
+                self.context.primitive("mbarrier_wait")
+                out.append(
+                    Expression(c.call("mbarrier_wait", self.barrier(hand_over, "empty"), c.member(ring, "phase")))
+                )
+            self.context.primitive("mbarrier_arrive_expect_tx")
+            out.append(Expression(c.call("mbarrier_arrive_expect_tx", full, stage_bytes(self.context, hand_over))))
+        if hand_over.stages > 1:
+            self.context.ring_stage.update({name: c.member(ring, "stage") for name in hand_over.buffers})
+        out += self.context.comment(copy.location)
+        out += lower_load(self.context, copy, full)
+        if copy is hand_over.copies[-1] and (hand_over.loop is not None or self.reused):
+            out.append(Expression(c.call(c.member(ring, "advance"))))
+        return out
+
+    def barrier(self, hand_over: HandOver, kind: str) -> CExpr:
+        base = c.member("shared", hand_over.barrier("full" if kind == "full" else "empty"))
+        return base if hand_over.stages == 1 else c.index(base, c.member(hand_over.ring, "stage"))
+
+    def loop(self, loop: For) -> list[CStmt]:
+        head = loop_head(self.context, loop)
+        return [ForC(head.variable, head.start, head.stop, tuple(self.block(loop.body)), comment=head.comment)]
+
+
+def stage_bytes(context: Context, hand_over: HandOver) -> CExpr:
+    """The constant that says how many bytes a stage's full barrier waits for."""
+    name = f"k{hand_over.name}StageBytes" if hand_over.name else "kStageBytes"
+    total: list[CExpr] = []
+    for copy in hand_over.copies:
+        buffer = copy.target.buffer
+        size = c.call("sizeof", type_name(buffer.dtype, context.target.language))
+        for extent in extent_constants(context, buffer):
+            size = c.operation("*", size, extent)
+        total.append(size)
+    context.constants[name] = Constant(name, c.add(*total), "u32", "of all loads of a stage")
+    return Name(name)
+
+
+def stage_count(context: Context, hand_over: HandOver) -> CExpr:
+    """The constant for a ring's depth: kStages where all rings are equally deep."""
+    if hand_over.stages == 1:
+        return Literal(1)
+    depths = {h.stages: None for h in context.plan.hand_overs if h.stages > 1}
+    name = "kStages" if len(depths) == 1 else f"k{hand_over.name}Stages"
+    return context.constant(name, hand_over.stages)
+
+
+def barrier_members(context: Context, reused: bool) -> list[SharedMember]:
+    """The full and empty barriers in SharedStorage."""
+    members = []
+    for hand_over in context.plan.hand_overs:
+        shape = (stage_count(context, hand_over),) if hand_over.stages > 1 else ()
+        kinds = ("full", "empty") if hand_over.loop is not None or reused else ("full",)
+        for kind in kinds:
+            name = hand_over.barrier("full" if kind == "full" else "empty")
+            members.append(SharedMember("u64", name, shape, 8 * hand_over.stages, 8))
+    return members
+
+
+def initialise_barriers(context: Context, reused: bool) -> list[CStmt]:
+    """One thread makes the barriers ready; everyone sees them after the block's barrier."""
+    context.primitive("mbarrier_init")
+    context.primitive("fence_barrier_init")
+    consumers = context.constant("kConsumers", context.plan.consumers)
+    body: list[CStmt] = []
+    for hand_over in context.plan.hand_overs:
+        kinds = [("full", Literal(1)), ("empty", consumers)]
+        if hand_over.loop is None and not reused:
+            kinds = kinds[:1]
+        inner: list[CStmt] = []
+        for kind, arrivals in kinds:
+            base = c.member("shared", hand_over.barrier("full" if kind == "full" else "empty"))
+            barrier = base if hand_over.stages == 1 else c.index(base, "stage")
+            inner.append(Expression(c.call("mbarrier_init", barrier, arrivals)))
+        if hand_over.stages > 1:
+            body.append(ForC("stage", Literal(0), stage_count(context, hand_over), tuple(inner)))
+        else:
+            body += inner
+    body.append(Expression(c.call("fence_barrier_init")))
+    return [
+        IfC(c.operation("==", "threadIdx.x", 0), tuple(body)),
+        Expression(c.call("__syncthreads")),
+    ]
+
+
+def ring_states(context: Context, phase: int, reused: bool, comment: str = "") -> list[CStmt]:
+    """Declares the position of each ring; the producer starts in the phase in which every stage counts as empty."""
+    out: list[CStmt] = []
+    for hand_over in context.plan.hand_overs:
+        if phase == 1 and hand_over.loop is None and not reused:
+            continue
+        context.helper("ring_state")
+        depth = stage_count(context, hand_over)
+        text = depth.name if isinstance(depth, Name) else "1"
+        out.append(Declare("auto", hand_over.ring, c.call(f"RingState<{text}>", phase), comment=comment))
+        comment = ""
+    return out
+
+
+def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CStmt, ...]:
+    """The body of the producer warpgroup's branch."""
+    context.primitive("register_release")
+    assert context.plan.registers is not None
+    registers = context.constant("kProducerRegisters", context.plan.registers.producer)
+    producer = Producer(context, tiles.repeats)
+    issue = [
+        *ring_states(context, 1, tiles.repeats, "every stage starts empty"),
+        *tiles.wrap(context, producer.block(tiles.body(kernel))),
+    ]
+    context.ring_stage.clear()
+    return (
+        Expression(c.call("register_release", template=(registers,))),
+        IfC(c.operation("==", "threadIdx.x", 0), tuple(issue)),
+    )
+
+
+def consumer_role(
+    context: Context, kernel: Kernel, folded: FoldedClears, tiles: TileLoop, declarations: list[CStmt]
+) -> list[CStmt]:
+    """The code of the computing warpgroups, after the names of their threads."""
+    context.primitive("register_acquire")
+    assert context.plan.registers is not None
+    registers = context.constant("kConsumerRegisters", context.plan.registers.consumer)
+
+    def accumulate(gemm: Gemm) -> CExpr:
+        if gemm.clear:
+            return Literal(False, "bool")
+        if gemm not in folded.gemms:
+            return Literal(True, "bool")
+        loop = folded.gemms[gemm]
+        if loop is None:
+            return Literal(False, "bool")
+        return c.operation(">", loop_variable(context, loop), scalar(context, loop.start))
+
+    consumers = Consumers(context, lower_statement, accumulate, reused=tiles.repeats)
+    for hand_over in context.plan.hand_overs:
+        if hand_over.stages > 1:
+            context.ring_stage.update({name: c.member(hand_over.ring, "stage") for name in hand_over.buffers})
+    body = consumers.block(tiles.body(kernel))
+    if consumers.outstanding:
+        body += consumers.settle(len(consumers.outstanding))
+    body += consumers.end_of_tile() if tiles.repeats else []
+    context.ring_stage.clear()
+    return [
+        Expression(c.call("register_acquire", template=(registers,))),
+        *context.threads.declarations(),
+        *declarations,
+        *ring_states(context, 0, True),
+        Blank(),
+        *tiles.wrap(context, body),
+    ]

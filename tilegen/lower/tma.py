@@ -1,0 +1,146 @@
+"""TMA copies: tensor maps, loads by the producer, stores through a shared tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilegen.inference.shared import SharedLayout
+from tilegen.ir.nodes import Buffer, Copy, For, If, ParallelFor, Persistent, Region
+from tilegen.lower import shared_tiles
+from tilegen.lower.context import Context
+from tilegen.lower.scalar import extent_expression, scalar
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.kernel import TensorMap
+from tilegen.model.statements import CStmt, Expression, ForC
+from tilegen.schedule.analysis import each_statement, reads, writes
+
+
+def tensor_map(
+    context: Context, buffer: Buffer, box: tuple[CExpr, ...], values: tuple[int, ...], swizzle: int
+) -> Name:
+    """The kernel parameter that describes `buffer` in boxes of `box` elements, fastest axis first; one for each way
+    in which a tensor is cut."""
+    for name, known in context.maps.items():
+        if known.tensor == buffer.name and known.box_values == values and known.swizzle == swizzle:
+            return Name(name)
+    first = not any(known.tensor == buffer.name for known in context.maps.values())
+    alone = first and not _threads_touch(context, buffer)
+    name = buffer.name if alone else context.name(f"{buffer.name}_map")
+    extents = tuple(extent_expression(context, extent) for extent in reversed(buffer.shape))
+    context.maps[name] = TensorMap(
+        parameter=name,
+        tensor=buffer.name,
+        dtype=buffer.dtype,
+        extents=extents,
+        strides=_strides(context, buffer),
+        box=box,
+        swizzle=swizzle,
+        box_values=values,
+    )
+    return Name(name)
+
+
+def _threads_touch(context: Context, buffer: Buffer) -> bool:
+    """Whether any statement reads or writes the tensor other than through the TMA unit."""
+    for statement in each_statement(context.program.kernel.body):
+        if isinstance(statement, For | If | Persistent | ParallelFor):
+            continue
+        if isinstance(statement, Copy) and (statement in context.plan.tma or statement in context.plan.staging):
+            continue
+        if buffer in reads(statement) or buffer in writes(statement):
+            return True
+    return False
+
+
+def _strides(context: Context, buffer: Buffer) -> tuple[CExpr, ...]:
+    """Bytes between neighbours along every axis but the fastest, fastest of them first."""
+    size = buffer.dtype.bytes
+    if buffer.strides is not None:
+        return tuple(c.mul(extent_expression(context, stride), size) for stride in reversed(buffer.strides[:-1]))
+    strides: list[CExpr] = []
+    step: CExpr = Literal(size)
+    for extent in reversed(buffer.shape[1:]):
+        step = c.mul(step, extent_expression(context, extent))
+        strides.append(step)
+    return tuple(strides)
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """A region of global memory as boxes of one column group each."""
+
+    map: Name
+    coordinates: tuple[CExpr, ...]  # of the first box, fastest axis first
+
+
+def boxes(
+    context: Context,
+    region: Region,
+    layout: SharedLayout,
+    extents: tuple[CExpr, ...],
+    rows: tuple[CExpr, int] | None = None,
+    first: tuple[CExpr, CExpr] | None = None,
+) -> Boxes:
+    """The boxes that move `region`, a tile of this layout with extents of these names.
+
+    `rows` narrows the boxes to fewer rows (name, value); `first` adds (rows, columns) to the position.
+    """
+    buffer = region.buffer
+    columns = shared_tiles.group_columns(context, layout, extents[-1])
+    box: dict[int, tuple[CExpr, int]] = {}
+    for position, axis in enumerate(region.kept):
+        box[axis] = (extents[position], region.tile[position])
+    last = region.kept[-1]
+    box[last] = (columns, layout.group)
+    if rows is not None:
+        box[region.kept[-2]] = rows
+    offsets: list[CExpr] = [scalar(context, offset) for offset in region.offsets]
+    if first is not None:
+        offsets[region.kept[-2]] = c.add(offsets[region.kept[-2]], first[0])
+        offsets[last] = c.add(offsets[last], first[1])
+    names = [box.get(axis, (Literal(1), 1)) for axis in range(buffer.rank)]
+    swizzle = layout.hardware_swizzle
+    assert swizzle is not None
+    parameter = tensor_map(
+        context,
+        buffer,
+        tuple(name for name, _ in reversed(names)),
+        tuple(value for _, value in reversed(names)),
+        swizzle,
+    )
+    return Boxes(parameter, tuple(reversed(offsets)))
+
+
+def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
+    """One thread's code that starts the loads of a tile; `barrier` gets its bytes."""
+    buffer = copy.target.buffer
+    layout = context.decisions.layout(buffer)
+    extents = shared_tiles.extent_constants(context, buffer)
+    found = boxes(context, copy.source, layout, extents)
+    rank = copy.source.buffer.rank
+    context.primitive("tma_load", rank=rank, multicast=False)
+    tile = shared_tiles.tile(context, buffer.name)
+
+    def load(box: CExpr, coordinates: tuple[CExpr, ...]) -> Expression:
+        return Expression(c.call(f"tma_load_{rank}d", box, found.map, *coordinates, barrier))
+
+    return each_group(context, layout, extents[-1], tile, found.coordinates, load)
+
+
+def each_group(
+    context: Context,
+    layout: SharedLayout,
+    columns: CExpr,
+    tile: CExpr,
+    coordinates: tuple[CExpr, ...],
+    statement: Callable[[CExpr, tuple[CExpr, ...]], CStmt],
+) -> list[CStmt]:
+    """A statement for each column group: alone, or in a loop over `group`."""
+    if layout.groups == 1:
+        return [statement(tile, coordinates)]
+    width = shared_tiles.group_columns(context, layout, columns)
+    first = c.add(coordinates[0], c.mul("group", width))
+    body = statement(c.index(tile, "group"), (first, *coordinates[1:]))
+    return [ForC("group", Literal(0), c.div(columns, width), (body,), unroll=True)]

@@ -1,0 +1,222 @@
+"""Stores through the TMA unit: registers to a swizzled shared tile, then boxes to global memory.
+
+Each consumer warpgroup stores the rows and columns that it computed, so that it waits for nobody else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.inference.fragment import Fragment, Mode
+from tilegen.ir.nodes import Copy
+from tilegen.lower import shared_tiles
+from tilegen.lower.context import Context
+from tilegen.lower.conversion import packed_pair, pair_type
+from tilegen.lower.threads import register_part, thread_part
+from tilegen.lower.tma import boxes, each_group
+from tilegen.model import build as c
+from tilegen.model.expressions import Braces, CExpr, Index, Literal, Name, Operation, Prefix, Reinterpret
+from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC
+from tilegen.schedule.plan import Staging
+
+MATRIX_ROWS = (Mode(4, (0, 2)), Mode(8, (1, 0)))  # lanes of the 8 x 8 matrices that stmatrix writes
+MATRIX_VALUES = (Mode(2, (0, 1)), Mode(2, (8, 0)))  # registers of two matrices, one above the other
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one warpgroup stores: its first row and column in the tile, and how many rows."""
+
+    row: CExpr
+    column: CExpr
+    rows: int
+    columns: int
+
+
+def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
+    """A fragment to global memory by way of shared memory."""
+    staging = context.plan.staging[copy]
+    fragment = context.decisions.fragment(copy.source.buffer)
+    extents = shared_tiles.extent_constants(context, copy.source.buffer)
+    context.members.append(shared_tiles.member(context, staging.name, staging.layout, extents))
+    for name in ("tma_store_wait_read", "tma_store_commit", "fence_proxy_async"):
+        context.primitive(name)
+    part = _own_part(context, fragment)
+    elected = c.operation("==", context.threads.name("thread"), 0)
+    out: list[CStmt] = []
+    if context.plan.persistent:
+        out.append(
+            IfC(
+                elected,
+                (Expression(c.call("tma_store_wait_read")),),
+                comment=f"{staging.name} of the previous tile has been read",
+            )
+        )
+        out += warpgroup_sync(context)
+    out += _to_shared(context, copy, fragment, staging)
+    out.append(Expression(c.call("fence_proxy_async")))
+    out += warpgroup_sync(context)
+    rank = copy.target.buffer.rank
+    context.primitive("tma_store", rank=rank)
+    rows = (_rows_name(context, fragment, part, extents), part.rows)
+    found = boxes(context, copy.target, staging.layout, extents, rows, (part.row, part.column))
+    store = _stores(context, staging, extents, part, found.map, found.coordinates, rank)
+    out.append(IfC(elected, (*store, Expression(c.call("tma_store_commit")))))
+    context.pending_stores = True
+    return out
+
+
+def warpgroup_sync(context: Context) -> list[CStmt]:
+    """A barrier of one consumer warpgroup."""
+    context.primitive("named_barrier_sync")
+    base = context.constant("kWarpgroupBarrier", 2, "the first of one barrier for each consumer warpgroup")
+    identifier = base if context.plan.consumers == 1 else c.add(base, context.threads.name("consumer"))
+    size = context.constant("kWarpgroup", 128, "threads")
+    return [Expression(c.call("named_barrier_sync", identifier, size))]
+
+
+def _own_part(context: Context, fragment: Fragment) -> _Part:
+    """The rectangle of a warpgroup, from the thread modes beyond 128 threads."""
+    divisor = 1
+    row: list[CExpr] = []
+    column: list[CExpr] = []
+    rows, columns = fragment.tile
+    for mode in fragment.threads:
+        if divisor >= 128 and not mode.replicates:
+            digit = context.threads.digit(divisor, mode.extent)
+            if mode.steps[0]:
+                row.append(c.mul(mode.steps[0], digit))
+                rows //= mode.extent
+            if mode.steps[1]:
+                column.append(c.mul(mode.steps[1], digit))
+                columns //= mode.extent
+        divisor *= mode.extent
+    return _Part(c.add(*row), c.add(*column), rows, columns)
+
+
+def _rows_name(context: Context, fragment: Fragment, part: _Part, extents: tuple[CExpr, ...]) -> CExpr:
+    if part.rows == fragment.tile[0]:
+        return extents[0]
+    return c.div(extents[0], context.constant("kConsumers", context.plan.consumers)) if (
+        fragment.tile[0] // part.rows == context.plan.consumers
+    ) else Literal(part.rows)
+
+
+def _stores(
+    context: Context,
+    staging: Staging,
+    extents: tuple[CExpr, ...],
+    part: _Part,
+    parameter: Name,
+    coordinates: tuple[CExpr, ...],
+    rank: int,
+) -> list[CStmt]:
+    layout = staging.layout
+
+    def store(box: CExpr, at: tuple[CExpr, ...]) -> Expression:
+        base = box if c.value_of(part.row) == 0 else c.index(box, part.row)
+        return Expression(c.call(f"tma_store_{rank}d", parameter, base, *at))
+
+    tile = c.member("shared", staging.name)
+    if part.columns == layout.columns:
+        return each_group(context, layout, extents[-1], tile, coordinates, store)
+    width = shared_tiles.group_columns(context, layout, extents[-1])
+    first = c.operation("/", part.column, width)
+    count = part.columns // layout.group
+    body = store(c.index(tile, c.add(first, "group")), (c.add(coordinates[0], c.mul("group", width)), *coordinates[1:]))
+    return [ForC("group", Literal(0), Literal(count), (body,), unroll=True)]
+
+
+def uses_stmatrix(fragment: Fragment) -> bool:
+    """Whether the fragment's registers are what stmatrix takes, four matrices of 8 x 8 at a time."""
+    return (
+        fragment.threads[:2] == MATRIX_ROWS
+        and fragment.registers[-1][:2] == MATRIX_VALUES
+        and len(fragment.registers[-1]) == 3
+        and fragment.registers[-1][2].steps == (0, 8)
+        and fragment.registers[-1][2].extent % 2 == 0
+    )
+
+
+def _to_shared(context: Context, copy: Copy, fragment: Fragment, staging: Staging) -> list[CStmt]:
+    """Registers to the swizzled tile."""
+    if context.target.has("stmatrix") and uses_stmatrix(fragment):
+        return _by_stmatrix(context, copy, fragment, staging)
+    return _by_pairs(context, copy, fragment, staging)
+
+
+def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Staging) -> list[CStmt]:
+    context.primitive("stmatrix", count=4, transpose=False)
+    layout = staging.layout
+    name = copy.source.buffer.name
+    outer = fragment.registers[:-1]
+    mi = Name("mi") if outer else None
+    source = c.index(name, mi) if mi is not None else Name(name)
+    threads = context.threads
+    # Row and first column that a lane points stmatrix at: lanes 0-15 the left matrices, lanes 16-31 the right ones.
+    beyond = Fragment(fragment.tile, (Mode(32, (0, 0)), *fragment.threads[2:]), ((Mode(1, (0, 0)),),))
+    row: CExpr = c.add(thread_part(beyond, 0, threads), c.mod(threads.name("lane"), 16))
+    first_column = thread_part(beyond, 1, threads)
+    out: list[CStmt] = [Declare("int", "row", row, const=True)]
+    row_index: CExpr = Name("row")
+    if mi is not None:
+        row_index = c.add(row_index, register_part(Fragment(fragment.tile, (), outer), 0, (mi,)))
+    j = Name("j")
+    left = c.add(c.mul(2, j), c.div(threads.name("lane"), 16))  # chunk of 8 columns, in the warpgroup's part
+    if c.value_of(first_column) is None:
+        left = c.add(c.div(first_column, 8), left)
+    if layout.groups > 1:
+        per_group = layout.group // 8
+        if c.value_of(first_column) is None:
+            group: CExpr = c.div(left, per_group)
+            chunk = c.mod(left, per_group)
+        else:
+            group = c.div(j, per_group // 2)
+            chunk = c.add(c.mul(2, c.mod(j, per_group // 2)), c.div(threads.name("lane"), 16))
+        base = c.index(c.member("shared", staging.name), group)
+    else:
+        chunk = left
+        base = c.member("shared", staging.name)
+    swizzled = chunk
+    for xor in layout.xors:
+        swizzled = Operation("^", swizzled, c.mod(c.div("row", xor.divisor), xor.extent))
+    # One stmatrix writes 16 rows x 16 columns: 8 accumulators become 4 registers of 2 elements.
+    packed = [
+        packed_pair(context, copy, c.index(source, c.add(c.mul(8, j), 2 * q)), c.index(source, c.add(c.mul(8, j), 2 * q + 1)))
+        for q in range(4)
+    ]
+    pair = pair_type(copy.target.buffer.dtype)
+    target = Index(c.index(base, row_index), c.mul(8, "chunk"))
+    body: tuple[CStmt, ...] = (
+        Declare(pair, "fragment", Braces(tuple(packed)), dimensions=(Literal(4),), const=True),
+        Declare(
+            "int",
+            "chunk",
+            swizzled,
+            const=True,
+            comment=f"8-column chunk under the {layout.hardware_swizzle}-byte swizzle",
+        ),
+        Expression(c.call("stmatrix_x4", Prefix("&", target), Reinterpret("const u32(&)[4]", Name("fragment"), dereference=False))),
+    )
+    steps = fragment.registers[-1][2].extent // 2
+    loop: CStmt = ForC(
+        "j", Literal(0), Literal(steps), body, unroll=True, comment="one stmatrix writes 16 rows x 16 columns"
+    )
+    if mi is not None:
+        loop = ForC("mi", Literal(0), Literal(fragment.register_shape[0]), (loop,), unroll=True)
+    return [*out, loop]
+
+
+def _by_pairs(context: Context, copy: Copy, fragment: Fragment, staging: Staging) -> list[CStmt]:
+    """Two neighbouring elements a store, for fragments of other shapes."""
+    from tilegen.lower.copy_fragment_shared import store_fragment
+
+    return store_fragment(context, copy.source, staging.name, staging.layout)
+
+
+def finish_stores(context: Context) -> list[CStmt]:
+    """The block may end only when its shared tiles have been read."""
+    if not context.pending_stores:
+        return []
+    elected = c.operation("==", context.threads.name("thread"), 0)
+    return [IfC(elected, (Expression(c.call("tma_store_wait_read")),))]

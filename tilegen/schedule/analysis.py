@@ -1,0 +1,114 @@
+"""What the schedule needs to know of a program: which buffers are read and written where."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from tilegen.ir.expressions import Load, Var
+from tilegen.ir.nodes import (
+    AtomicElement,
+    AtomicTile,
+    Buffer,
+    Copy,
+    CustomOperation,
+    Fill,
+    For,
+    Gemm,
+    If,
+    ParallelFor,
+    Persistent,
+    Reduce,
+    Stmt,
+    Store,
+)
+
+
+def each_statement(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, outer before inner."""
+    for statement in statements:
+        yield statement
+        match statement:
+            case If(_, then, otherwise):
+                yield from each_statement(then)
+                yield from each_statement(otherwise)
+            case For() | ParallelFor() | Persistent():
+                yield from each_statement(statement.body)
+            case _:
+                pass
+
+
+def each_node(node: object) -> Iterator[object]:
+    """Every dataclass below `node`, itself included."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from each_node(item)
+    elif dataclasses.is_dataclass(node) and not isinstance(node, type):
+        yield node
+        for field in dataclasses.fields(node):
+            if field.name != "location":
+                yield from each_node(getattr(node, field.name))
+
+
+def loaded(node: object) -> tuple[Buffer, ...]:
+    """Buffers that expressions below `node` load elements of."""
+    return tuple(dict.fromkeys(n.buffer for n in each_node(node) if isinstance(n, Load)))
+
+
+def variables(node: object) -> tuple[str, ...]:
+    """Names of the variables below `node`."""
+    return tuple(dict.fromkeys(n.name for n in each_node(node) if isinstance(n, Var)))
+
+
+def reads(statement: Stmt) -> tuple[Buffer, ...]:
+    """Buffers whose elements the statement (with everything inside it) reads."""
+    found: list[Buffer] = []
+    for inner in each_statement((statement,)):
+        match inner:
+            case Copy(source, target):
+                found += [source.buffer, *loaded(source.offsets), *loaded(target.offsets)]
+            case Gemm():
+                found += [inner.a.buffer, inner.b.buffer]
+                if not inner.clear:
+                    found.append(inner.c.buffer)
+            case Reduce():
+                found.append(inner.source.buffer)
+                if not inner.clear:
+                    found.append(inner.target.buffer)
+            case AtomicTile(_, source, _):
+                found.append(source.buffer)
+            case Store():
+                found += [*loaded(inner.indices), *loaded(inner.value)]
+            case AtomicElement():
+                found += [*loaded(inner.indices), *loaded(inner.value)]
+            case CustomOperation():
+                found += [region.buffer for region in inner.reads]
+            case If(condition, _, _):
+                found += loaded(condition)
+            case For():
+                found += [*loaded(inner.start), *loaded(inner.stop)]
+            case ParallelFor() | Persistent():
+                pass
+            case _:
+                found += loaded(inner)
+    return tuple(dict.fromkeys(found))
+
+
+def writes(statement: Stmt) -> tuple[Buffer, ...]:
+    """Buffers whose elements the statement (with everything inside it) writes."""
+    found: list[Buffer] = []
+    for inner in each_statement((statement,)):
+        match inner:
+            case Copy(_, target) | Fill(target, _) | AtomicTile(_, _, target):
+                found.append(target.buffer)
+            case Gemm(c=region):
+                found.append(region.buffer)
+            case Reduce(target=region):
+                found.append(region.buffer)
+            case Store(buffer, _, _) | AtomicElement(_, buffer, _, _):
+                found.append(buffer)
+            case CustomOperation():
+                found += [region.buffer for region in inner.writes]
+            case _:
+                pass
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,288 @@
+"""Hopper's schedule: one warpgroup loads through the TMA unit, the others compute.
+
+A full barrier a stage tells that bytes have arrived, an empty one that every consumer has let go of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.diagnostics import ProgramError
+from tilegen.inference.decisions import Decisions, PerNode
+from tilegen.inference.shared import SharedLayout, swizzled
+from tilegen.ir.nodes import Copy, For, If, Kernel, Persistent, Program, Stmt
+from tilegen.schedule.analysis import each_statement, reads, variables, writes
+from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
+from tilegen.schedule.registers import fragment_registers
+from tilegen.schedule.tma import copy_problem, pitch_problem
+from tilegen.target import Target
+
+BARRIER_BYTES = 8
+SHARED_ALIGNMENT = 1024
+PRODUCER_REGISTERS = 40  # a loop of TMA loads with its tile coordinates; nvcc spills under 32
+OVERHEAD_REGISTERS = 40  # addresses, loop counters and descriptors of a consumer
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    copy: Copy
+    loop: For | None  # the pipelined loop around it
+
+
+def plan_warp_specialised(program: Program, target: Target, decisions: Decisions) -> Plan | str:
+    """The plan, or why the kernel cannot run so ("" when there is nothing to say)."""
+    if not (target.has("tma") and target.has("mbarrier") and target.has("setmaxnreg")):
+        return ""
+    kernel = program.kernel
+    warpgroup = target.limits.warpgroup_size
+    if kernel.threads % warpgroup:
+        return f"{kernel.threads} threads are not whole warpgroups of {warpgroup}"
+    found, problems = _producer_copies(kernel, decisions, target)
+    if not any(entry.loop is not None for entry in found):
+        return problems[0] if problems else ""
+    if problems:
+        return problems[0]
+    hand_overs = _hand_overs(kernel, found, decisions)
+    consumers = kernel.threads // warpgroup
+    plan = Plan(
+        kind="warp_specialised",
+        threads=kernel.threads + warpgroup,
+        computing=kernel.threads,
+        consumers=consumers,
+        persistent=False,
+        blocks_per_multiprocessor=1,
+        cluster=kernel.cluster,
+        rasterisation=kernel.rasterisation,
+        hand_overs=hand_overs,
+    )
+    for entry in found:
+        plan.tma[entry.copy] = True
+    used = _ring_bytes(hand_overs) + _other_shared(kernel, hand_overs, decisions)
+    _require_shared(kernel, target, used, hand_overs)
+    used += _stage_stores(kernel, plan, decisions, target, used)
+    plan.blocks_per_multiprocessor = _residency(kernel, plan, decisions, target, used)
+    plan.persistent = _persistent(kernel, plan)
+    plan.registers = _registers(kernel, plan, decisions, target)
+    return plan
+
+
+# ------------------------------------------------------------------------------------------- loads
+
+
+def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tuple[list[_Found], list[str]]:
+    """Copies from global to shared memory that the producer can do, and why it cannot do the others."""
+    written = {buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"}
+    found: list[_Found] = []
+    problems: list[str] = []
+
+    def walk(statements: tuple[Stmt, ...], loop: For | None, inner: bool) -> None:
+        for statement in statements:
+            match statement:
+                case Copy(source, sink) if source.buffer.scope == "global" and sink.buffer.scope == "shared":
+                    problem = copy_problem(source, sink, decisions, target)
+                    if source.buffer.name in written:
+                        problem = f"{source.buffer.name} is written by the kernel"
+                    if inner and loop is None:
+                        problem = "it stands in a loop that is not pipelined"
+                    if problem:
+                        problems.append(f"line {statement.location.line}: no TMA load, {problem}")
+                    else:
+                        found.append(_Found(statement, loop))
+                case For() if statement.kind == "pipelined" and loop is None and not inner:
+                    walk(statement.body, statement, False)
+                case For():
+                    walk(statement.body, loop, True)
+                case Persistent():
+                    walk(statement.body, loop, inner)
+                case If():
+                    if any(isinstance(s, Copy) for s in each_statement((statement,))):
+                        walk(statement.then, loop, True)
+                        walk(statement.otherwise, loop, True)
+                case _:
+                    pass
+
+    walk(kernel.body, None, False)
+    loads: dict[str, int] = {}
+    for entry in found:
+        loads[entry.copy.target.buffer.name] = loads.get(entry.copy.target.buffer.name, 0) + 1
+    for name, count in loads.items():
+        writers = [s for s in each_statement(kernel.body) if any(b.name == name for b in _own_writes(s))]
+        if len(writers) != count or count > 1:
+            problems.append(f"{name} is written by more than one statement")
+    return found, problems
+
+
+def _own_writes(statement: Stmt) -> tuple[object, ...]:
+    return () if isinstance(statement, For | If | Persistent) else writes(statement)
+
+
+def _hand_overs(kernel: Kernel, found: list[_Found], decisions: Decisions) -> tuple[HandOver, ...]:
+    """Copies of one loop that share their first consumer become one hand-over."""
+    groups: list[tuple[For | None, Stmt | None, list[Copy]]] = []
+    for entry in found:
+        first = _first_reader(kernel, entry)
+        for loop, reader, copies in groups:
+            if loop is entry.loop and reader is first:
+                copies.append(entry.copy)
+                break
+        else:
+            groups.append((entry.loop, first, [entry.copy]))
+    hand_overs = []
+    for loop, _, copies in groups:
+        buffers = tuple(copy.target.buffer.name for copy in copies)
+        stages = max(1, loop.num_stages or 1) if loop is not None else 1
+        size = sum(decisions.shared[name].bytes for name in buffers)
+        name = "" if len(groups) == 1 else buffers[0].removesuffix("_shared")
+        hand_overs.append(HandOver(name, loop, tuple(copies), buffers, stages, size))
+    return tuple(hand_overs)
+
+
+def _first_reader(kernel: Kernel, entry: _Found) -> Stmt | None:
+    body = entry.loop.body if entry.loop is not None else kernel.body
+    name = entry.copy.target.buffer.name
+    for statement in each_statement(body):
+        if isinstance(statement, For | If | Persistent):
+            continue
+        if statement is not entry.copy and any(buffer.name == name for buffer in reads(statement)):
+            return statement
+    return None
+
+
+# ------------------------------------------------------------------------------------------- shared memory
+
+
+def _ring_bytes(hand_overs: tuple[HandOver, ...]) -> int:
+    return sum(h.stages * (h.bytes + 2 * BARRIER_BYTES) for h in hand_overs)
+
+
+def _other_shared(kernel: Kernel, hand_overs: tuple[HandOver, ...], decisions: Decisions) -> int:
+    rings = {name for hand_over in hand_overs for name in hand_over.buffers}
+    shared = [b for b in kernel.allocations if b.scope == "shared" and b.name not in rings]
+    return sum(decisions.shared[buffer.name].bytes for buffer in shared)
+
+
+def _require_shared(kernel: Kernel, target: Target, used: int, hand_overs: tuple[HandOver, ...]) -> None:
+    limit = target.limits.shared_bytes_per_block
+    total = -(-used // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+    if total <= limit:
+        return
+    ring = max(hand_overs, key=lambda h: h.stages * h.bytes)
+    fitting = ring.stages - -(-(total - limit) // ring.bytes)
+    remedy = f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
+    raise ProgramError(
+        ring.loop.location if ring.loop is not None else kernel.location,
+        f"the kernel needs {total:,} bytes of shared memory, {total - limit:,} more than a block has on {target.name} "
+        f"({limit:,})",
+        remedy=f"{remedy} ({ring.bytes:,} bytes a stage)",
+    )
+
+
+def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
+    """Gives each store of a fragment a shared tile to leave through by TMA, where it fits; returns the bytes."""
+    limit = target.limits.shared_bytes_per_block
+    extra = 0
+    for statement in each_statement(kernel.body):
+        if not isinstance(statement, Copy) or statement.target.buffer.scope != "global":
+            continue
+        source, sink = statement.source, statement.target
+        if source.buffer.scope == "shared":
+            if copy_problem(sink, source, decisions, target) is None:
+                plan.tma[statement] = True
+            continue
+        if source.buffer.scope != "fragment" or len(source.tile) != 2:
+            continue
+        layout = swizzled(source.tile, sink.buffer.dtype)
+        problem = pitch_problem(sink.buffer, target) or _store_problem(statement, layout, decisions)
+        if problem:
+            plan.reasons.append(f"line {statement.location.line}: stored without TMA, {problem}")
+            continue
+        if used + extra + layout.bytes > limit - SHARED_ALIGNMENT:
+            plan.reasons.append(
+                f"line {statement.location.line}: stored without TMA, {layout.bytes:,} bytes of shared memory are not left"
+            )
+            continue
+        name = sink.buffer.name + "_shared"
+        taken = {buffer.name for buffer in kernel.allocations} | {s.name for _, s in plan.staging.items()}
+        while name in taken:
+            name += "_out"
+        plan.staging[statement] = Staging(name, layout)
+        extra += layout.bytes
+    return extra
+
+
+def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> str | None:
+    fragment = decisions.fragment(copy.source.buffer)
+    if not fragment.exact or copy.source.shape != copy.source.buffer.extents:
+        return "the fragment does not cover the tile evenly"
+    if copy.target.kept[-1] != copy.target.buffer.rank - 1:
+        return "the tile's rows do not run along the tensor's last axis"
+    if not layout.xors:
+        return f"rows of {layout.columns} elements have no swizzle"
+    if fragment.contiguous_registers(1) < 2:
+        return "no thread holds neighbouring elements of a row"
+    return None
+
+
+# ------------------------------------------------------------------------------------------- residency
+
+
+def _residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
+    """Two blocks a multiprocessor where shared memory and registers allow both, else one."""
+    limits = target.limits
+    size = -(-used // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + limits.reserved_shared_bytes
+    if 2 * size > limits.shared_bytes_per_multiprocessor or 2 * plan.threads > limits.threads_per_multiprocessor:
+        return 1
+    entry = _entry_registers(plan.threads * 2, target)
+    owned = entry * (plan.consumers + 1) - PRODUCER_REGISTERS
+    consumer = owned // plan.consumers // limits.register_granularity * limits.register_granularity
+    needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
+    return 2 if min(consumer, limits.registers_per_thread) >= needed else 1
+
+
+def _entry_registers(threads: int, target: Target) -> int:
+    limits = target.limits
+    step = limits.register_granularity
+    return min(limits.registers_per_multiprocessor // threads // step * step, limits.registers_per_thread)
+
+
+def _persistent(kernel: Kernel, plan: Plan) -> bool:
+    """As the user says; else where one block fills a multiprocessor and all blocks do the same work."""
+    if any(isinstance(statement, Persistent) for statement in each_statement(kernel.body)):
+        return False
+    if kernel.persistent is not None:
+        return kernel.persistent
+    if plan.blocks_per_multiprocessor > 1:
+        return False
+    blocks = {var.name for var in kernel.block_vars}
+    bounds = [v for s in each_statement(kernel.body) if isinstance(s, For) for v in variables((s.start, s.stop))]
+    return not blocks.intersection(bounds)
+
+
+def _registers(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target) -> Registers:
+    """The register budget: what the launch gives, what the producer returns, what the consumers take.
+
+    Raises:
+        ProgramError: when the fragments do not fit the consumers' share.
+    """
+    assert target.setmaxnreg is not None
+    limits, step = target.limits, target.setmaxnreg.step
+    entry = _entry_registers(plan.threads * plan.blocks_per_multiprocessor, target)
+    needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
+    for producer in (PRODUCER_REGISTERS, target.setmaxnreg.minimum):
+        owned = entry * (plan.consumers + 1) - producer
+        consumer = min(owned // plan.consumers // step * step, target.setmaxnreg.maximum)
+        if consumer >= needed:
+            break
+    if consumer < needed - OVERHEAD_REGISTERS // 2:
+        wanted = fragment_registers(kernel, decisions)
+        raise ProgramError(
+            kernel.location,
+            f"the fragments take {wanted} registers a thread, but {plan.consumers} consumer warpgroup(s) beside a "
+            f"producer get {consumer} each on {target.name}",
+            remedy=f"use more threads (threads={kernel.threads * 2}) or a smaller tile",
+        )
+    return Registers(min(entry, 255 // step * step), producer, consumer) if limits else Registers(0, 0, 0)
+
+
+def stages_of(plan: Plan) -> PerNode[For, int]:
+    return plan.stages

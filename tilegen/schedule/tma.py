@@ -1,0 +1,75 @@
+"""Which copies the TMA unit can do, and why not the others.
+
+Source: CUDA Driver API, cuTensorMapEncodeTiled; PTX ISA, "cp.async.bulk.tensor".
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilegen.inference.decisions import Decisions
+from tilegen.inference.shared import SharedLayout
+from tilegen.ir.expressions import Const, Expr
+from tilegen.ir.nodes import Buffer, Region
+from tilegen.schedule.analysis import loaded
+from tilegen.target import Target
+
+
+def constant(expr: Expr) -> int | None:
+    return int(expr.value) if isinstance(expr, Const) else None
+
+
+def pitch_problem(buffer: Buffer, target: Target) -> str | None:
+    """Why a tensor's rows cannot be described to the TMA unit; None when they can (dynamic extents: by contract)."""
+    assert target.tma is not None
+    multiple = target.tma.global_stride_multiple
+    if buffer.rank > target.tma.rank:
+        return f"{buffer.name} has {buffer.rank} axes, a tensor map at most {target.tma.rank}"
+    if buffer.dtype.bits < 8:
+        return f"{buffer.dtype} elements have no tensor map"
+    if buffer.strides is not None:
+        if constant(buffer.strides[-1]) != 1:
+            return f"the last axis of {buffer.name} is not contiguous"
+        steps: list[int | None] = [constant(stride) for stride in buffer.strides[:-1]]
+    else:
+        extents = [constant(extent) for extent in buffer.shape]
+        steps = []
+        for axis in range(buffer.rank - 1):
+            inner = [extent for extent in extents[axis + 1 :]]
+            known = prod(extent for extent in inner if extent is not None)
+            steps.append(known if None not in inner else None if extents[-1] is None else known)
+    for step in steps:
+        if step is not None and step * buffer.dtype.bytes % multiple:
+            return f"rows of {buffer.name} are {step * buffer.dtype.bytes} bytes apart, not a multiple of {multiple}"
+    return None
+
+
+def tile_problem(region: Region, layout: SharedLayout, target: Target) -> str | None:
+    """Why a region of global memory cannot move to or from a shared tile of this layout in TMA boxes."""
+    assert target.tma is not None
+    if not region.kept or region.kept[-1] != region.buffer.rank - 1:
+        return f"the tile's rows do not run along the last axis of {region.buffer.name}"
+    if layout.transposed or layout.hardware_swizzle is None:
+        return f"the TMA unit cannot write the layout {layout}"
+    if any(extent > target.tma.box_extent for extent in (*region.tile[:-1], layout.group)):
+        return f"a box holds at most {target.tma.box_extent} elements along an axis"
+    if layout.group * layout.dtype.bytes % target.tma.box_row_multiple_bytes:
+        return f"rows of {layout.group * layout.dtype.bytes} bytes are no multiple of {target.tma.box_row_multiple_bytes}"
+    if any(buffer.scope != "global" for buffer in loaded(region.offsets)):
+        return "its position depends on what the kernel computes"
+    return None
+
+
+def copy_problem(global_side: Region, shared_side: Region, decisions: Decisions, target: Target) -> str | None:
+    """Why the TMA unit cannot do a copy between global and shared memory; None when it can."""
+    if target.tma is None:
+        return f"{target.name} has no TMA unit"
+    if global_side.buffer.dtype != shared_side.buffer.dtype:
+        return f"it converts {global_side.buffer.dtype} to {shared_side.buffer.dtype}"
+    if any(constant(offset) != 0 for offset in shared_side.offsets):
+        return f"it fills a part of {shared_side.buffer.name}"
+    if shared_side.tile != shared_side.buffer.extents:
+        return f"it fills a part of {shared_side.buffer.name}"
+    return pitch_problem(global_side.buffer, target) or tile_problem(
+        global_side, decisions.layout(shared_side.buffer), target
+    )
