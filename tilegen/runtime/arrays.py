@@ -104,7 +104,8 @@ def numpy_dtype(name: str) -> numpy.dtype[Any]:
         raise ArgumentError(
             "dtype", "an element type of NumPy or ml_dtypes", name, "use one of tilegen's dtypes"
         )
-    return numpy.dtype(scalar)
+    dtype: numpy.dtype[Any] = numpy.dtype(scalar)
+    return dtype
 
 
 def element_strides(array: numpy.ndarray[Any, Any]) -> tuple[int, ...]:

@@ -16,12 +16,10 @@ from tilegen.runtime.errors import DeviceError
 
 Platform = Literal["cuda", "hip"]
 
-_CUDA_LIBRARIES = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
-_HIP_LIBRARIES = (
-    ("amdhip64.dll",)
-    if sys.platform == "win32"
-    else ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6")
-)
+_WINDOWS = sys.platform == "win32"
+_CUDA_LIBRARIES = ("nvcuda.dll",) if _WINDOWS else ("libcuda.so.1", "libcuda.so")
+_HIP_NAMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6")
+_HIP_LIBRARIES = ("amdhip64.dll",) if _WINDOWS else _HIP_NAMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
+
+from tilegen.runtime.arrays import numpy_dtype
 from tilegen.runtime.device_api import DeviceApi
 from tilegen.runtime.tensor_map import TensorMapCache, TensorMapRecipe
 
@@ -34,7 +37,15 @@ class ScalarSlot:
     data: bytes
 
 
-Slot = PointerSlot | TensorMapSlot | ScalarSlot
+@dataclass(frozen=True, slots=True)
+class LiveScalarSlot:
+    """A kernel parameter that takes the call's `scalar`-th number, as this NumPy dtype."""
+
+    scalar: int
+    dtype: str
+
+
+Slot = PointerSlot | TensorMapSlot | ScalarSlot | LiveScalarSlot
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +73,12 @@ class Launcher:
     __slots__ = (
         "_arguments",
         "_driver",
+        "_empty",
         "_entry",
         "_lock",
         "_maps",
         "_pointers",
+        "_scalars",
         "_storage",
         "_values",
         "_zeroed",
@@ -78,11 +91,13 @@ class Launcher:
         self._entry = driver.launch_entry()
         self._lock = threading.Lock()
         self._zeroed = call.zeroed
+        self._empty = 0 in call.grid
         count = len(call.slots)
         self._arguments = (ctypes.c_void_p * max(count, 1))()
         self._values = (ctypes.c_uint64 * max(count, 1))()
         self._pointers: list[tuple[int, int]] = []
         self._maps: list[tuple[int, int, TensorMapCache]] = []
+        self._scalars: list[tuple[int, numpy.ndarray[Any, Any]]] = []
         self._storage: list[ctypes.Array[ctypes.c_char]] = []
         for position, slot in enumerate(call.slots):
             self._place(position, slot, driver)
@@ -100,6 +115,10 @@ class Launcher:
                 memory = ctypes.create_string_buffer(data, len(data))
                 self._storage.append(memory)
                 self._arguments[position] = ctypes.addressof(memory)
+            case LiveScalarSlot(scalar, name):
+                cell = numpy.zeros(1, numpy_dtype(name))
+                self._scalars.append((scalar, cell))
+                self._arguments[position] = cell.ctypes.data
 
     def _prepare(self, function: int, call: BoundCall) -> None:
         """Binds the constant arguments of the launch function as ctypes values, converted once."""
@@ -118,13 +137,17 @@ class Launcher:
 
         self._entry = enqueue
 
-    def launch(self, pointers: Sequence[int], stream: int) -> None:
+    def launch(
+        self, pointers: Sequence[int], stream: int, scalars: Sequence[int | float | bool] = ()
+    ) -> None:
         """Enqueues the kernel on `stream` for arrays at these addresses (in the order of the kernel's tensors).
 
         Raises:
             ArgumentError: an address that is not aligned for the TMA unit.
             DeviceError: what the driver reports.
         """
+        if self._empty:
+            return
         for tensor, count in self._zeroed:
             self._driver.memset_async(pointers[tensor], 0, count, stream)
         with self._lock:
@@ -134,6 +157,8 @@ class Launcher:
             arguments = self._arguments
             for position, tensor, maps in self._maps:
                 arguments[position] = maps.address_of(pointers[tensor])
+            for scalar, cell in self._scalars:
+                cell[0] = scalars[scalar]
             status = self._entry(stream)
         if status:
             self._driver.check(status, f"launching {self.name}")

@@ -1,0 +1,260 @@
+"""Holds a call's arrays against the manifest: solves the extents, checks the contract, evaluates the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy
+
+from tilegen.formula import compile_formulas, formula_names
+from tilegen.manifest import Manifest, PointerParameter, ScalarParameter, Tensor, TensorMapParameter
+from tilegen.runtime.arrays import ArrayFacts, is_row_major, numpy_dtype, row_major_bytes
+from tilegen.runtime.errors import ArgumentError
+from tilegen.runtime.launch import BoundCall, LiveScalarSlot, PointerSlot, ScalarSlot, Slot, TensorMapSlot
+from tilegen.runtime.tensor_map import TensorMapRecipe
+
+Scalar = int | float | bool
+
+
+class ContractError(ArgumentError):
+    """Arrays that fit the program but not what the emitted text assumes of them, such as K % 8 == 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """A call's extents by name, and the shape of every tensor, given or to be allocated, in launch order."""
+
+    extents: Mapping[str, int]
+    tensors: tuple[tuple[int, ...], ...]
+
+
+def allocated(manifest: Manifest) -> tuple[int, ...]:
+    """The positions of the tensors that a call makes and returns, in return order."""
+    positions = {tensor.name: position for position, tensor in enumerate(manifest.tensors)}
+    return tuple(
+        positions[name] for name in manifest.outputs if manifest.tensors[positions[name]].role == "output"
+    )
+
+
+def supplied(manifest: Manifest) -> tuple[int, ...]:
+    """The positions of the tensors that the caller passes, in launch order."""
+    made = set(allocated(manifest))
+    return tuple(position for position in range(len(manifest.tensors)) if position not in made)
+
+
+def check_count(manifest: Manifest, positions: Sequence[int], given: int) -> None:
+    """Raises ArgumentError unless as many arrays are given as there are positions to fill."""
+    if given != len(positions):
+        names = ", ".join(manifest.tensors[position].name for position in positions)
+        raise ArgumentError(
+            "list", f"{len(positions)} arrays ({names})", f"{given}", "pass the arrays in the program's order"
+        )
+
+
+def bind_shapes(manifest: Manifest, facts: Mapping[int, ArrayFacts], scalars: Mapping[str, Scalar]) -> Shapes:
+    """Solves the extents from the arrays at hand and checks everything that the contract says of them.
+
+    `facts` has the arrays by their position in `manifest.tensors`; the others are to be allocated.
+
+    Raises:
+        ArgumentError: a wrong dtype, rank, shape, stride or alignment, or arrays on different devices.
+        ContractError: a requirement of the emitted text that does not hold.
+    """
+    _check_devices(manifest, facts)
+    extents: dict[str, int] = {}
+    for position, array in facts.items():
+        _check_kind(manifest.tensors[position], array)
+    for position, array in facts.items():
+        _solve(manifest.tensors[position], array, extents)
+    environment = _environment(manifest, extents, scalars)
+    for position, array in facts.items():
+        _check_layout(manifest.tensors[position], array, environment)
+    for requirement in manifest.requirements:
+        if not _evaluate((requirement.condition,), environment)[0]:
+            known = ", ".join(
+                f"{name} = {environment[name]}" for name in formula_names(requirement.condition)
+            )
+            raise ContractError(
+                _blamed(manifest, requirement.condition),
+                requirement.text,
+                known or "a call that breaks it",
+                "pad the array, or emit the kernel for these shapes (shapes that are given are compiled in)",
+            )
+    shapes = tuple(
+        facts[position].shape if position in facts else _evaluate(tensor.shape, environment)
+        for position, tensor in enumerate(manifest.tensors)
+    )
+    return Shapes(extents, shapes)
+
+
+def bind_call(
+    manifest: Manifest, shapes: Shapes, scalars: Mapping[str, Scalar], multiprocessors: int
+) -> BoundCall:
+    """The launch for these shapes: grid, block, shared memory and the kernel's parameters."""
+    environment = {**shapes.extents, **scalars, "multiprocessors": multiprocessors}
+    grid_x, grid_y, grid_z = _evaluate(manifest.grid, environment)
+    if min(grid_x, grid_y, grid_z) <= 0:
+        return BoundCall((0, 0, 0), manifest.block, 0, ())  # an empty output: nothing to launch
+    positions = {tensor.name: position for position, tensor in enumerate(manifest.tensors)}
+    names = [scalar.name for scalar in manifest.scalars]
+    slots: list[Slot] = []
+    for parameter in manifest.parameters:
+        match parameter:
+            case PointerParameter():
+                slots.append(PointerSlot(positions[parameter.tensor]))
+            case TensorMapParameter():
+                recipe = _recipe(parameter, environment)
+                slots.append(TensorMapSlot(positions[parameter.tensor], recipe))
+            case ScalarParameter():
+                slots.append(_scalar_slot(parameter, names, environment))
+    zeroed = tuple(
+        (position, row_major_bytes(shapes.tensors[position], tensor.dtype))
+        for position, tensor in enumerate(manifest.tensors)
+        if tensor.zeroed
+    )
+    # On HIP the kernel declares its LDS itself; shared_bytes only reports it.
+    dynamic = manifest.shared_bytes if manifest.language == "cuda" else 0
+    return BoundCall((grid_x, grid_y, grid_z), manifest.block, dynamic, tuple(slots), zeroed)
+
+
+def _recipe(parameter: TensorMapParameter, environment: Mapping[str, Scalar]) -> TensorMapRecipe:
+    return TensorMapRecipe(
+        parameter.tensor,
+        parameter.dtype,
+        _evaluate(parameter.extents, environment),
+        _evaluate(parameter.strides_bytes, environment),
+        parameter.box,
+        parameter.swizzle,
+    )
+
+
+def _scalar_slot(
+    parameter: ScalarParameter, names: Sequence[str], environment: Mapping[str, Scalar]
+) -> ScalarSlot | LiveScalarSlot:
+    """A user's scalar is filled in at each launch; a formula over extents is known now."""
+    dtype = numpy_dtype(parameter.dtype)
+    if parameter.value in names:
+        return LiveScalarSlot(names.index(parameter.value), dtype.name)
+    (value,) = _evaluate((parameter.value,), environment)
+    return ScalarSlot(numpy.asarray(value, dtype).tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _compiled(formulas: tuple[str, ...]) -> tuple[tuple[str, ...], object]:
+    names = tuple(dict.fromkeys(name for formula in formulas for name in formula_names(formula)))
+    return names, compile_formulas(formulas, names)
+
+
+def _evaluate(formulas: tuple[str, ...], environment: Mapping[str, Scalar]) -> tuple[int, ...]:
+    names, function = _compiled(formulas)
+    assert callable(function)
+    values: tuple[int, ...] = function(*(environment[name] for name in names))
+    return values
+
+
+def _environment(
+    manifest: Manifest, extents: Mapping[str, int], scalars: Mapping[str, Scalar]
+) -> dict[str, Scalar]:
+    for symbol in manifest.symbols:
+        if symbol not in extents:
+            raise ArgumentError(
+                symbol,
+                "an extent that some array of the call has by itself",
+                "only expressions over it",
+                "pass an array with an axis of that extent",
+            )
+    for scalar in manifest.scalars:
+        if scalar.name not in scalars:
+            raise ArgumentError(scalar.name, f"a number ({scalar.dtype})", "nothing", f"pass {scalar.name}=…")
+    return {**extents, **scalars}
+
+
+def _check_devices(manifest: Manifest, facts: Mapping[int, ArrayFacts]) -> None:
+    first = next(iter(facts.items()), None)
+    for position, array in facts.items():
+        assert first is not None
+        if array.device != first[1].device:
+            raise ArgumentError(
+                manifest.tensors[position].name,
+                f"an array on {first[1].device}, where {manifest.tensors[first[0]].name} is",
+                f"one on {array.device}",
+                "move the arrays of a call to one device",
+            )
+
+
+def _check_kind(tensor: Tensor, array: ArrayFacts) -> None:
+    if array.dtype != tensor.dtype:
+        raise ArgumentError(
+            tensor.name,
+            f"dtype {tensor.dtype}",
+            array.dtype,
+            f"convert it to {tensor.dtype}, or emit for {array.dtype}",
+        )
+    if len(array.shape) != len(tensor.shape):
+        raise ArgumentError(
+            tensor.name,
+            f"{len(tensor.shape)} axes ({_listing(tensor.shape)})",
+            f"shape {array.shape}",
+            "reshape the array",
+        )
+
+
+def _solve(tensor: Tensor, array: ArrayFacts, extents: dict[str, int]) -> None:
+    """Binds the names that stand alone on an axis."""
+    for axis, (formula, extent) in enumerate(zip(tensor.shape, array.shape, strict=True)):
+        if not formula.isidentifier():
+            continue
+        known = extents.setdefault(formula, extent)
+        if known != extent:
+            raise ArgumentError(
+                tensor.name,
+                f"{formula} = {known} on axis {axis}, as in the arrays before it",
+                f"{extent} (shape {array.shape})",
+                "pass arrays whose shapes agree",
+            )
+
+
+def _check_layout(tensor: Tensor, array: ArrayFacts, environment: Mapping[str, Scalar]) -> None:
+    shape = _evaluate(tensor.shape, environment)
+    if shape != tuple(array.shape):
+        raise ArgumentError(
+            tensor.name,
+            f"shape {shape} = {_listing(tensor.shape)}",
+            str(tuple(array.shape)),
+            "pass arrays of the shapes that the kernel is made for",
+        )
+    if tensor.strides is None:
+        if not is_row_major(array.shape, array.strides):
+            raise ArgumentError(
+                tensor.name,
+                "a row-major array without gaps",
+                f"strides {array.strides} for shape {array.shape}",
+                "pass a contiguous copy, or emit the kernel for these strides",
+            )
+    else:
+        strides = _evaluate(tensor.strides, environment)
+        wrong = [a for a, extent in enumerate(shape) if extent > 1 and strides[a] != array.strides[a]]
+        if wrong:
+            raise ArgumentError(
+                tensor.name, f"strides {strides}", str(array.strides), "emit the kernel for these strides"
+            )
+    if array.alignment < min(tensor.alignment, 16):
+        raise ArgumentError(
+            tensor.name,
+            f"an address that is a multiple of {tensor.alignment} bytes",
+            f"a multiple of {array.alignment} only",
+            "pass a contiguous copy instead of a view that starts inside another array",
+        )
+
+
+def _blamed(manifest: Manifest, condition: str) -> str:
+    """The tensors with an axis that a condition speaks of."""
+    names = set(formula_names(condition))
+    found = [tensor.name for tensor in manifest.tensors if names & set(tensor.shape)]
+    return ", ".join(found) or "list"
+
+
+def _listing(formulas: Sequence[str]) -> str:
+    return f"[{', '.join(formulas)}]"
