@@ -32,7 +32,7 @@ class Dialect:
     shuffle: str  # the lane's partner is lane ^ mask
     shuffle_mask: bool  # shuffles take a mask of the lanes that take part
     native_functions: Mapping[str, str]
-    half_maximum: Mapping[str, str]  # min and max of 16-bit floats, where the language has them
+    half_functions: Mapping[str, str]  # of 16-bit floats, without a detour through float32
 
     def type_name(self, dtype: DType) -> str:
         """The C++ type of an element.
@@ -101,7 +101,7 @@ CUDA = Dialect(
     shuffle="__shfl_xor_sync",
     shuffle_mask=True,
     native_functions={"exp2": "exp2_approx"},
-    half_maximum={"max": "__hmax", "min": "__hmin"},
+    half_functions={"max": "__hmax", "min": "__hmin"},
 )
 
 HIP = Dialect(
@@ -118,7 +118,7 @@ HIP = Dialect(
     shuffle="__shfl_xor",
     shuffle_mask=False,
     native_functions={},
-    half_maximum={},
+    half_functions={},
 )
 
 _DIALECTS = {"cuda": CUDA, "hip": HIP}
