@@ -17,7 +17,7 @@ from layout_algebra import (
 )
 
 
-@settings(max_examples=700)
+@settings(max_examples=500)
 @given(any_layouts(), layouts(size=64))
 def test_composition_is_right_or_impossible(outer: Layout, inner: Layout) -> None:
     inside = table_by_definition(inner)
