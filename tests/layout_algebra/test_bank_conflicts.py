@@ -121,8 +121,8 @@ def test_cdna_layouts_of_the_reference_gemm():
         assert bank_conflicts(reads, 16, phases=CDNA_READ_PHASES) == 0
     writes = [2 * a_shared(lane // 8, 8 * (lane % 8)) for lane in range(64)]
     assert bank_conflicts(writes, 16) == 0
-    # one XOR alone is not enough for the transposing writes of B
-    for memory, lost in ((b_shared, 0), (ComposedLayout(swizzles[0], 0, b_shared.layout), 4)):
+    # one XOR alone sends 4 of the 8 rows that B writes at once to the same banks, in each of 4 phases
+    for memory, lost in ((b_shared, 0), (ComposedLayout(swizzles[0], 0, b_shared.layout), 12)):
         for column in range(8):
             writes = []
             for thread in range(64):
