@@ -17,7 +17,8 @@ CHUNK_BYTES = 16  # what a swizzle moves as one
 
 @dataclass(frozen=True, slots=True)
 class Xor:
-    """chunk ^= row / divisor % extent."""
+    """chunk ^= row / divisor % extent, where chunks are counted through the rows of a group: an extent beyond the
+    chunks of a row moves rows too."""
 
     divisor: int
     extent: int
@@ -93,6 +94,21 @@ class SharedLayout:
         row = self.group * self.dtype.bytes
         return row if self.xors == (HARDWARE_SWIZZLES.get(row),) else None
 
+    @property
+    def chunk_xors(self) -> tuple[Xor, ...]:
+        """What the XORs do to the number of a chunk in its row."""
+        return tuple(Xor(xor.divisor, min(xor.extent, self._row_chunks)) for xor in self.xors if self._row_chunks > 1)
+
+    @property
+    def row_xors(self) -> tuple[Xor, ...]:
+        """What they do to the row that a chunk is stored in: row ^= row / divisor % extent."""
+        chunks = self._row_chunks
+        return tuple(Xor(x.divisor * chunks, x.extent // chunks) for x in self.xors if x.extent > chunks)
+
+    @property
+    def _row_chunks(self) -> int:
+        return max(1, self.group // self.chunk)
+
     def offset(self, coordinates: tuple[int, ...]) -> int:
         """The element offset of a coordinate in the tile."""
         if self.transposed:
@@ -102,9 +118,12 @@ class SharedLayout:
             row = row * extent + coordinate
         group, column = divmod(coordinates[-1], self.group)
         chunk, rest = divmod(column, self.chunk)
-        for xor in self.xors:
+        place = row
+        for xor in self.row_xors:
+            place ^= row // xor.divisor % xor.extent
+        for xor in self.chunk_xors:
             chunk ^= row // xor.divisor % xor.extent
-        return group * self.group_elements + row * self.pitch + chunk * self.chunk + rest
+        return group * self.group_elements + place * self.pitch + chunk * self.chunk + rest
 
     def __str__(self) -> str:
         """`Sw<3,3,3> o (64, (64, 4)):(64, (1, 4096))`: swizzles on element offsets, then Shape:Stride."""
