@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.shared import SharedLayout
-from tilegen.ir.nodes import Buffer, Gemm, ParallelFor
+from tilegen.ir.nodes import AtomicTile, Buffer, Copy, Fill, Gemm, ParallelFor, Stmt
 
 Family = Literal["wgmma", "mma_sync", "mfma"]
 Major = Literal["K", "MN"]
@@ -75,12 +75,23 @@ class GemmDecision:
 
 @dataclass(slots=True)
 class Decisions:
-    """Layouts by buffer name, gemms and parallel loops by node, and notes for file and report."""
+    """Layouts by buffer name, gemms and parallel loops by node, and notes for file and report.
+
+    Copies, fills and atomic tiles are parallel loops over their tile. `scratch` are shared buffers that the program
+    does not have: reductions across warps and exchanges between threads need them; their layouts are in `shared`.
+    `exchanges` names the fragments whose elements an element-wise statement reads in other threads than those that
+    hold them, each with the scratch buffer that it passes through. `conflicts` counts the bank-conflict cycles
+    of one execution of every access to a shared buffer. `divisors` are known divisors of variables and extents.
+    """
 
     fragments: dict[str, Fragment] = field(default_factory=dict)
     shared: dict[str, SharedLayout] = field(default_factory=dict)
     gemms: PerNode[Gemm, GemmDecision] = field(default_factory=PerNode)
-    loops: PerNode[ParallelFor, Fragment] = field(default_factory=PerNode)
+    loops: PerNode[ParallelFor | Copy | Fill | AtomicTile, Fragment] = field(default_factory=PerNode)
+    exchanges: PerNode[Stmt, dict[str, Buffer]] = field(default_factory=PerNode)
+    scratch: list[Buffer] = field(default_factory=list)
+    conflicts: dict[str, int] = field(default_factory=dict)
+    divisors: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)  # why a buffer has its layout, by name
     notes: list[str] = field(default_factory=list)
 

@@ -41,7 +41,7 @@ def decompose(index: int, modes: tuple[Mode, ...], rank: int) -> Coordinates:
     return tuple(coordinates)
 
 
-def _merge(modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
+def merged_modes(modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
     """Neighbouring modes that continue each other become one; extents of 1 vanish."""
     merged: list[Mode] = []
     for mode in modes:
@@ -141,8 +141,8 @@ class Fragment:
 
     def normalised(self) -> Fragment:
         """The same distribution with mergeable modes merged and one flat register dimension."""
-        flat = _merge(tuple(mode for modes in reversed(self.registers) for mode in modes))
-        return Fragment(self.tile, _merge(self.threads), (flat,))
+        flat = merged_modes(tuple(mode for modes in reversed(self.registers) for mode in modes))
+        return Fragment(self.tile, merged_modes(self.threads), (flat,))
 
     def same_distribution(self, other: Fragment) -> bool:
         """Whether each thread holds the same elements in registers of the same order."""
@@ -165,7 +165,7 @@ class Fragment:
             pitch[axis] = pitch[axis + 1] * self.tile[axis + 1]
 
         def side(modes: tuple[Mode, ...]) -> tuple[str, str]:
-            modes = _merge(modes) or (Mode(1, (0,) * self.rank),)
+            modes = merged_modes(modes) or (Mode(1, (0,) * self.rank),)
             strides = [str(sum(s * p for s, p in zip(m.steps, pitch, strict=True))) for m in modes]
             extents = [str(m.extent) for m in modes]
             if len(modes) == 1:

@@ -1,0 +1,125 @@
+"""Finds the element-wise statements that read fragments where other threads hold them.
+
+Such a fragment passes through shared memory before the statement: its threads store it, a barrier, and the statement
+reads shared memory instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tilegen.diagnostics import ProgramError
+from tilegen.inference.access import register_digits
+from tilegen.inference.decisions import Decisions
+from tilegen.inference.fragment import Fragment
+from tilegen.inference.loops import Access, Loop, as_loop
+from tilegen.inference.propagate import Connections, reduced
+from tilegen.ir import build
+from tilegen.ir.expressions import Const
+from tilegen.ir.nodes import Buffer, Copy, For, Region
+from tilegen.ir.walk import each_statement
+
+
+def find_exchanges(connections: Connections, decisions: Decisions) -> None:
+    """Notes an exchange for each fragment that is read in other threads than its own.
+
+    Raises:
+        ProgramError: when a statement writes a fragment in other threads than its own.
+    """
+    for loop in connections.loops:
+        for access in loop.accesses:
+            if access.buffer.scope == "fragment" and not is_local(loop, access, decisions):
+                if access.kind != "load":
+                    raise _foreign_write(loop, access, decisions)
+                _exchange(loop, access.buffer, decisions)
+    for reduction in connections.reductions:
+        target = reduction.target.buffer
+        source = decisions.fragments.get(reduction.source.buffer.name)
+        if source is None or target.scope != "fragment":
+            continue
+        natural = reduced(source, reduction)
+        if not natural.same_distribution(decisions.fragments[target.name]):
+            raise ProgramError(
+                reduction.location,
+                f"the reduction leaves its result as {natural}, but {target.name} is laid out as "
+                f"{decisions.fragments[target.name]} ({decisions.reasons.get(target.name, 'by an earlier statement')})",
+                remedy=f"reduce into a fragment of its own and copy that to {target.name}",
+            )
+
+
+def sequential_variables(loop: Loop) -> tuple[tuple[str, int], ...]:
+    """Variables of constant loops inside a parallel loop's body, with their extents; they may index fragments."""
+    found = []
+    for statement in each_statement(loop.body):
+        match statement:
+            case For(var, Const(start), Const(stop), Const(1)) if start == 0:
+                found.append((var.name, int(stop)))
+            case _:
+                pass
+    return tuple(found)
+
+
+def is_local(loop: Loop, access: Access, decisions: Decisions) -> bool:
+    """Whether every iteration finds the element in the registers of its own thread."""
+    partition = decisions.loops[loop.node]
+    fragment = decisions.fragments[access.buffer.name]
+    digits = register_digits(partition, loop.names, fragment, access.indices, sequential_variables(loop))
+    return digits is not None
+
+
+def _exchange(loop: Loop, buffer: Buffer, decisions: Decisions) -> None:
+    exchanges = decisions.exchanges.get(loop.node) or {}
+    scratch = Buffer(
+        f"{buffer.name}_exchange", buffer.shape, buffer.dtype, "shared", location=buffer.location
+    )
+    exchanges[buffer.name] = scratch
+    decisions.exchanges[loop.node] = exchanges
+    if all(known.name != scratch.name for known in decisions.scratch):
+        decisions.scratch.append(scratch)
+    decisions.notes.append(
+        f"{buffer.name} passes through shared memory at {loop.node.location}: other threads read it than hold it"
+    )
+
+
+def exchange_uses(
+    scratch: Buffer, loops: list[tuple[Loop, Fragment]], decisions: Decisions
+) -> Iterator[tuple[Loop, Fragment]]:
+    """The accesses to a scratch buffer of exchanges, as loops: its fragment's threads store it, others load it."""
+    stored: list[str] = []
+    for loop, partition in loops:
+        for name, buffer in (decisions.exchanges.get(loop.node) or {}).items():
+            if buffer.name != scratch.name:
+                continue
+            reads = [access for access in loop.accesses if access.buffer.name == name]
+            moved = tuple(Access(access.kind, scratch, access.indices) for access in reads)
+            yield replace(loop, accesses=moved), partition
+            if name not in stored:
+                stored.append(name)
+                source = replace(scratch, name=name, scope="fragment")
+                yield store_loop(source, scratch), decisions.fragments[name]
+
+
+def store_loop(fragment: Buffer, scratch: Buffer) -> Loop:
+    """The copy of a whole fragment to shared memory."""
+    whole = tuple(build.const(0) for _ in fragment.shape)
+    source = Region(fragment, whole, fragment.extents)
+    loop = as_loop(Copy(source, Region(scratch, whole, scratch.extents), fragment.location))
+    assert loop is not None
+    return loop
+
+
+def _foreign_write(loop: Loop, access: Access, decisions: Decisions) -> ProgramError:
+    name = access.buffer.name
+    return ProgramError(
+        loop.node.location,
+        f"the loop runs as {decisions.loops[loop.node]}, but {name} is laid out as {decisions.fragments[name]}: "
+        f"threads would write elements of {name} that other threads hold",
+        related=[
+            (
+                access.buffer.location,
+                f"{name}: {decisions.reasons.get(name, 'laid out by another statement')}",
+            )
+        ],
+        remedy=f"write to a new fragment in this loop, and copy that to {name} with T.copy",
+    )

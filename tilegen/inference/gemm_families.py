@@ -1,0 +1,115 @@
+"""Chooses the matrix instructions of each gemm, and fixes the layouts that they demand."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+from tilegen.diagnostics import ProgramError
+from tilegen.inference.decisions import Decisions, GemmDecision
+from tilegen.inference.fragment import Fragment
+from tilegen.inference.shared import SharedLayout, swizzled
+from tilegen.ir.nodes import Buffer, Gemm
+from tilegen.target import Target
+
+FAMILIES = ("wgmma", "mfma", "mma_sync")
+"""In order of preference. The module `gemm_<family>` answers why_not(gemm, threads, target) and
+decide(gemm, threads, target); where shared operands want another layout than the hardware's swizzle, it offers
+operand_layout(decision, which, buffer, target)."""
+
+
+def family_module(family: str) -> ModuleType:
+    return import_module(f"tilegen.inference.gemm_{family}")
+
+
+def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Decisions) -> None:
+    """Decides all gemms and the fragments and shared layouts of their operands.
+
+    One family computes them all where one can, so that what one gemm writes is what the next reads.
+
+    Raises:
+        ProgramError: when no family can compute a gemm, or two gemms want different layouts of one buffer.
+    """
+    families = [family for family in FAMILIES if find_spec(f"tilegen.inference.gemm_{family}")]
+    reasons = {
+        family: [family_module(family).why_not(g, threads, target) for g in gemms] for family in families
+    }
+    common = next((family for family in families if not any(reasons[family])), None)
+    owners: dict[str, Gemm] = {}
+    for position, gemm in enumerate(gemms):
+        able = [family for family in families if reasons[family][position] is None]
+        if not able:
+            raise _no_family(gemm, {family: reasons[family][position] for family in families}, target)
+        family = common or able[0]
+        decision = family_module(family).decide(gemm, threads, target)
+        decisions.gemms[gemm] = decision
+        _fix_fragments(gemm, decision, owners, decisions)
+        _fix_shared(gemm, decision, owners, decisions, target)
+
+
+def _no_family(gemm: Gemm, reasons: dict[str, str | None], target: Target) -> ProgramError:
+    known = [f"{family}: {reason}" for family, reason in reasons.items() if target.has(family)]
+    listed = "; ".join(known or [f"{target.name} has no matrix instructions"])
+    m, n, k = gemm.extents
+    return ProgramError(
+        gemm.location,
+        f"no matrix instruction of {target.name} computes this {m} x {n} x {k} gemm ({listed})",
+        remedy="change the block shape, the number of threads or the element types",
+    )
+
+
+def _fix_fragments(gemm: Gemm, decision: GemmDecision, owners: dict[str, Gemm], decisions: Decisions) -> None:
+    for which, buffer, layout in (
+        ("accumulator", gemm.c.buffer, decision.c),
+        ("operand A", gemm.a.buffer, decision.a),
+        ("operand B", gemm.b.buffer, decision.b),
+    ):
+        if layout is None or buffer.scope != "fragment":
+            continue
+        known = decisions.fragments.get(buffer.name)
+        if known is not None and known != layout:
+            raise _clash(buffer, gemm, layout, owners[buffer.name], known)
+        decisions.fragments[buffer.name] = layout
+        decisions.reasons[buffer.name] = f"{which} of {decision.atom} at {gemm.location}"
+        owners.setdefault(buffer.name, gemm)
+
+
+def _clash(
+    buffer: Buffer, gemm: Gemm, wanted: Fragment | SharedLayout, owner: Gemm, known: Fragment | SharedLayout
+) -> ProgramError:
+    other = f"{buffer.name}_2"
+    return ProgramError(
+        gemm.location,
+        f"this gemm needs {buffer.name} as {wanted}, but it is laid out as {known}",
+        related=[(owner.location, f"because of this gemm, which needs {known}")],
+        remedy=f"give one of them a copy: allocate {other} like {buffer.name} and write T.copy({buffer.name}, {other}) "
+        "between the two",
+    )
+
+
+def _fix_shared(
+    gemm: Gemm, decision: GemmDecision, owners: dict[str, Gemm], decisions: Decisions, target: Target
+) -> None:
+    for which, region in (("a", gemm.a), ("b", gemm.b)):
+        buffer = region.buffer
+        if buffer.scope != "shared":
+            continue
+        layout = _operand_layout(decision, which, buffer, target)
+        known = decisions.shared.get(buffer.name)
+        if known is not None and known != layout:
+            if buffer.name not in owners:
+                continue  # the user's annotation stands; the lowering checks what it can read
+            raise _clash(buffer, gemm, layout, owners[buffer.name], known)
+        decisions.shared[buffer.name] = layout
+        decisions.reasons[buffer.name] = f"operand {which.upper()} of {decision.atom} at {gemm.location}"
+        owners.setdefault(buffer.name, gemm)
+
+
+def _operand_layout(decision: GemmDecision, which: str, buffer: Buffer, target: Target) -> SharedLayout:
+    choose = getattr(family_module(decision.family), "operand_layout", None)
+    if choose is not None:
+        layout = choose(decision, which, buffer, target)
+        assert isinstance(layout, SharedLayout)
+        return layout
+    return swizzled(buffer.extents, buffer.dtype)

@@ -1,0 +1,126 @@
+"""Inference: which atom computes each gemm, which thread holds each element, where each shared element lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import gcd, prod
+
+from tilegen.diagnostics import ProgramError
+from tilegen.inference.decisions import Decisions
+from tilegen.inference.exchange import exchange_uses, find_exchanges
+from tilegen.inference.gemm_families import decide_gemms
+from tilegen.inference.loops import Loop, as_loop
+from tilegen.inference.partition import choose_partition, spread
+from tilegen.inference.propagate import Connections, propagate
+from tilegen.inference.reduction import reduction_scratch
+from tilegen.inference.shared import SharedLayout
+from tilegen.inference.shared_choice import buffer_conflicts, choose_layout
+from tilegen.ir.affine import divisor_of
+from tilegen.ir.nodes import Copy, For, Gemm, Let, ParallelFor, Program, Reduce, Stmt
+from tilegen.ir.walk import each_statement
+from tilegen.target import Target
+
+
+def infer(program: Program, target: Target, *, divisors: Mapping[str, int] | None = None) -> Decisions:
+    """All layouts of a program on a target, strictest demands first.
+
+    `divisors` says what the launcher checks of dynamic extents, by name: vector accesses rely on it.
+
+    Raises:
+        ProgramError: when no atom fits a gemm, or demands clash and no exchange can settle it.
+    """
+    kernel = program.kernel
+    decisions = Decisions()
+    decisions.divisors = _known_divisors(program, divisors or {})
+    statements = list(_outside_loops(kernel.body))
+    _take_annotations(program, decisions)
+    gemms = [statement for statement in statements if isinstance(statement, Gemm)]
+    if gemms:
+        decide_gemms(gemms, kernel.threads, target, decisions)
+    loops = [loop for loop in map(as_loop, statements) if loop is not None]
+    connections = Connections(loops, [s for s in statements if isinstance(s, Reduce)])
+    propagate(connections, decisions)
+    for loop in sorted(loops, key=_priority):
+        if loop.node in decisions.loops:
+            continue
+        decisions.loops[loop.node] = choose_partition(
+            loop, kernel.threads, target, decisions.divisors, decisions.shared
+        )
+        propagate(connections, decisions)
+    for buffer in kernel.allocations:
+        if buffer.scope == "fragment" and buffer.name not in decisions.fragments:
+            decisions.fragments[buffer.name] = spread(buffer.extents, kernel.threads, target)
+            decisions.reasons[buffer.name] = "nothing else decides it"
+            propagate(connections, decisions)
+    find_exchanges(connections, decisions)
+    reduction_scratch(connections.reductions, decisions, target)
+    _choose_shared(program, loops, decisions, target)
+    return decisions
+
+
+def _outside_loops(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement that the whole block runs together: those inside parallel loops belong to their loop."""
+    inner = {
+        id(child)
+        for statement in each_statement(statements)
+        if isinstance(statement, ParallelFor)
+        for child in each_statement(statement.body)
+    }
+    return (statement for statement in each_statement(statements) if id(statement) not in inner)
+
+
+def _known_divisors(program: Program, given: Mapping[str, int]) -> dict[str, int]:
+    """Divisors of the program's variables: those that are given, and what follows for lets and loop variables."""
+    known = dict(given)
+    for statement in each_statement(program.kernel.body):
+        match statement:
+            case Let(var, value, mutable) if not mutable and value.dtype.is_integer:
+                known[var.name] = divisor_of(value, known)
+            case For(var, start, _, step):
+                known[var.name] = gcd(divisor_of(start, known), divisor_of(step, known))
+            case _:
+                pass
+    return known
+
+
+def _take_annotations(program: Program, decisions: Decisions) -> None:
+    for annotation in program.kernel.annotations:
+        name = annotation.buffer.name
+        if not isinstance(annotation.layout, SharedLayout):
+            raise ProgramError(
+                annotation.location,
+                f"{name} cannot have the layout {annotation.layout}: shared tiles are row-major, swizzled or padded",
+                remedy="annotate it with tilegen.inference.shared.SharedLayout, or leave the choice to inference",
+            )
+        decisions.shared[name] = annotation.layout
+        decisions.reasons[name] = f"annotated at {annotation.location}"
+
+
+def _priority(loop: Loop) -> tuple[int, int]:
+    """Loops that touch global memory decide first, large ones before small ones."""
+    touches_global = any(access.buffer.scope == "global" for access in loop.accesses)
+    return (not touches_global, -prod(loop.extents))
+
+
+def _choose_shared(program: Program, loops: list[Loop], decisions: Decisions, target: Target) -> None:
+    partitioned = [(loop, decisions.loops[loop.node]) for loop in loops]
+    operands = {region.buffer.name for gemm, _ in decisions.gemms.items() for region in (gemm.a, gemm.b)}
+    for buffer in (*program.kernel.allocations, *decisions.scratch):
+        if buffer.scope != "shared" or buffer.name in decisions.conflicts:
+            continue
+        uses = [*partitioned, *exchange_uses(buffer, partitioned, decisions)]
+        known = decisions.shared.get(buffer.name)
+        if buffer.name in operands:  # its copies belong to the pipeline, which loads it its own way
+            uses = [use for use in uses if not isinstance(use[0].node, Copy)]
+        if known is None:
+            choice = choose_layout(buffer, uses, decisions.divisors, target)
+            decisions.shared[buffer.name] = choice.layout
+            decisions.conflicts[buffer.name] = choice.conflicts
+            plural = "layouts" if choice.tried > 1 else "layout"
+            decisions.reasons[buffer.name] = (
+                f"{choice.conflicts} bank conflicts; {choice.tried} {plural} tried"
+            )
+        else:
+            decisions.conflicts[buffer.name] = buffer_conflicts(
+                buffer, known, uses, decisions.divisors, target
+            )

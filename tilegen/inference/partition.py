@@ -1,0 +1,134 @@
+"""The partition of a parallel loop that no fragment decides: coalesced, vectorised, few registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.loops import Access, Loop
+from tilegen.inference.shared import SharedLayout
+from tilegen.inference.vector_access import ACCESS_BYTES, aligned_elements, contiguous_axis
+from tilegen.target import Target
+
+
+def choose_partition(
+    loop: Loop, threads: int, target: Target, known: Mapping[str, int], shared: Mapping[str, SharedLayout]
+) -> Fragment:
+    """The partition of a loop over its box.
+
+    Lanes run along the axis that is contiguous in memory, each with as many neighbours as one access moves; whole
+    warps stay on a row where there are enough rows, so that reductions along it stay in the warp. Among vector widths
+    the fewest accesses win, then the fewest registers.
+    """
+    axis, widest = _vector_axis(loop, known, shared)
+    order = (*(a for a in range(len(loop.extents)) if a != axis), axis)
+    tile = tuple(loop.extents[a] for a in order)
+    candidates = []
+    width = widest
+    while width >= 1:
+        if tile[-1] % width == 0:
+            candidates.append((width, coalesced(tile, threads, width, target.limits.warp_size)))
+        width //= 2
+    best = min(candidates, key=lambda item: (item[1].register_count // item[0], item[1].register_count))[1]
+    back = tuple(order.index(a) for a in range(len(order)))
+    return Fragment(
+        loop.extents,
+        tuple(mode.project(back) for mode in best.threads),
+        tuple(tuple(mode.project(back) for mode in modes) for modes in best.registers),
+    )
+
+
+def _vector_axis(loop: Loop, known: Mapping[str, int], shared: Mapping[str, SharedLayout]) -> tuple[int, int]:
+    """The loop axis that lanes walk along, and the widest access along it in elements: of global memory if the loop
+    touches it (stores before loads), else of shared memory, else of registers."""
+    best: tuple[int, int, int, int] | None = None
+    for access in loop.accesses:
+        layout = shared.get(access.buffer.name)
+        axis = contiguous_axis(access, loop.names, layout)
+        if axis is None or access.buffer.scope not in ("global", "shared"):
+            continue
+        width = aligned_elements(access, loop.names, axis, known, layout)
+        rank = (
+            int(access.buffer.scope == "global"),
+            int(access.kind != "load"),
+            width * _bits(access) // 8,
+            width,
+        )
+        if best is None or rank[:3] > best[:3]:
+            best, chosen = rank, axis
+    if best is None:
+        narrowest = min((_bits(access) for access in loop.accesses), default=32)
+        last = len(loop.extents) - 1
+        width = max(1, ACCESS_BYTES * 8 // max(8, narrowest))
+        return last, width
+    widths = [
+        aligned_elements(access, loop.names, chosen, known, shared.get(access.buffer.name))
+        for access in loop.accesses
+        if access.buffer.scope in ("global", "shared")
+        and contiguous_axis(access, loop.names, shared.get(access.buffer.name)) == chosen
+    ]
+    return chosen, max(widths)
+
+
+def _bits(access: Access) -> int:
+    return max(8, access.buffer.dtype.bits)
+
+
+def coalesced(tile: tuple[int, ...], threads: int, vector: int, warp: int) -> Fragment:
+    """`vector` elements a thread along the last axis, then lanes of a warp along it, then warps over the axes before
+    it or along it, whichever takes fewer registers. What does not divide is padded.
+
+    Raises:
+        ValueError: when `vector` does not divide the last extent.
+    """
+    if tile[-1] % vector:
+        raise ValueError(f"a vector of {vector} does not divide a row of {tile[-1]}")
+    pieces = tile[-1] // vector
+    lanes = min(_power_of_two_at_least(pieces), _largest_power_of_two_in(threads), warp)
+    found = (
+        _distribute(tile, vector, lanes * along, threads // (lanes * along))
+        for along in _divisors(threads // lanes)
+        if along == 1 or lanes * along // 2 < pieces
+    )
+    return min(found, key=lambda fragment: fragment.register_count)
+
+
+def _distribute(tile: tuple[int, ...], vector: int, across: int, left: int) -> Fragment:
+    rank = len(tile)
+
+    def along(axis: int, step: int) -> tuple[int, ...]:
+        return tuple(step if a == axis else 0 for a in range(rank))
+
+    thread_modes = [Mode(across, along(rank - 1, vector))] if across > 1 else []
+    rest = -(-tile[-1] // (vector * across))
+    repeats = [Mode(rest, along(rank - 1, vector * across))]
+    for axis in range(rank - 2, -1, -1):
+        here = max(d for d in _divisors(left) if d == 1 or d // 2 < tile[axis] or d <= tile[axis])
+        if here > 1:
+            thread_modes.append(Mode(here, along(axis, 1)))
+        left //= here
+        repeats.append(Mode(-(-tile[axis] // here), along(axis, here)))
+    if left > 1:
+        thread_modes.append(Mode(left, (0,) * rank))
+    registers = [(mode,) for mode in reversed(repeats) if mode.extent > 1]
+    if vector > 1:
+        registers.append((Mode(vector, along(rank - 1, 1)),))
+    return Fragment(tile, tuple(thread_modes), tuple(registers) or ((Mode(1, (0,) * rank),),))
+
+
+def _divisors(number: int) -> Iterator[int]:
+    return (d for d in range(1, number + 1) if number % d == 0)
+
+
+def _power_of_two_at_least(value: int) -> int:
+    return 1 << (value - 1).bit_length()
+
+
+def _largest_power_of_two_in(number: int) -> int:
+    return number & -number
+
+
+def spread(tile: tuple[int, ...], threads: int, target: Target) -> Fragment:
+    """The partition of a tile that nothing else says anything about."""
+    return coalesced(tile, threads, 1, target.limits.warp_size) if prod(tile) else Fragment(tile, (), ())

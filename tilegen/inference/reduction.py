@@ -1,0 +1,115 @@
+"""How a reduction runs over a fragment: in the thread, then by shuffles in the warp, then across warps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tilegen.diagnostics import ProgramError
+from tilegen.inference.decisions import Decisions
+from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.propagate import reduced
+from tilegen.inference.shared import row_major
+from tilegen.ir import build
+from tilegen.ir.nodes import Buffer, Reduce
+from tilegen.ir.types import DType, float32
+from tilegen.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadDigit:
+    """thread / divisor % extent."""
+
+    divisor: int
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionSteps:
+    """What follows the reduction of a thread's own registers.
+
+    `masks` are the lane distances of the shuffles. `warps` are the digits of the thread index that tell apart the warps
+    which share a row; each of them writes its partial result to shared memory, where there are any.
+    """
+
+    masks: tuple[int, ...]
+    warps: tuple[ThreadDigit, ...]
+
+    @property
+    def shares(self) -> int:
+        """Partial results a row."""
+        return prod(digit.extent for digit in self.warps)
+
+
+def reduction_steps(source: Fragment, reduction: Reduce, target: Target) -> ReductionSteps:
+    """The steps of a reduction.
+
+    Raises:
+        ProgramError: when lanes divide the reduced axis in other than powers of two.
+    """
+    masks: list[int] = []
+    warps: list[ThreadDigit] = []
+    warp = target.limits.warp_size
+    for divisor, mode in _thread_digits(source, warp):
+        if mode.steps[reduction.axis] == 0:
+            continue
+        diagonal = any(step for axis, step in enumerate(mode.steps) if axis != reduction.axis)
+        if diagonal or (divisor < warp and mode.extent & (mode.extent - 1)):
+            raise ProgramError(
+                reduction.location,
+                f"{reduction.source.buffer.name} is laid out as {source}: its threads cannot be halved along the "
+                "reduced axis",
+                remedy="copy it to a fragment of its own first",
+            )
+        if divisor >= warp:
+            warps.append(ThreadDigit(divisor, mode.extent))
+        else:
+            masks += [divisor << bit for bit in range(mode.extent.bit_length() - 1)]
+    return ReductionSteps(tuple(masks), tuple(warps))
+
+
+def _thread_digits(fragment: Fragment, warp: int) -> Iterator[tuple[int, Mode]]:
+    """(divisor, mode) of each thread mode, cut where a warp ends."""
+    divisor = 1
+    for mode in fragment.threads:
+        room = warp // divisor if divisor < warp else 1
+        if 1 < room < mode.extent and mode.extent % room == 0:
+            yield divisor, Mode(room, mode.steps)
+            yield divisor * room, Mode(mode.extent // room, tuple(room * step for step in mode.steps))
+        else:
+            yield divisor, mode
+        divisor *= mode.extent
+
+
+def accumulation_dtype(reduction: Reduce) -> DType:
+    """The element type that partial results have: sums and products of 16-bit floats are taken in float32."""
+    dtype = reduction.target.buffer.dtype
+    narrow = dtype.is_float and dtype.bits < 32
+    return float32 if narrow and reduction.op in ("sum", "abssum", "prod") else dtype
+
+
+def reduction_scratch(reductions: list[Reduce], decisions: Decisions, target: Target) -> None:
+    """Adds the shared buffers in which warps leave their partial results, one an element type, as large as the largest
+    reduction needs."""
+    sizes: dict[DType, int] = {}
+    for reduction in reductions:
+        source = decisions.fragments.get(reduction.source.buffer.name)
+        if source is None:
+            continue
+        steps = reduction_steps(source, reduction, target)
+        if steps.warps:
+            elements = steps.shares * prod(reduced(source, reduction).tile)
+            dtype = accumulation_dtype(reduction)
+            sizes[dtype] = max(sizes.get(dtype, 0), elements)
+    for dtype, elements in sizes.items():
+        name = scratch_name(dtype)
+        decisions.scratch.append(Buffer(name, (build.const(elements),), dtype, "shared"))
+        decisions.shared[name] = row_major((elements,), dtype)
+        decisions.conflicts[name] = 0
+        decisions.reasons[name] = "partial results of reductions across warps"
+
+
+def scratch_name(dtype: DType) -> str:
+    """The shared buffer for partial results of this type."""
+    return f"reduction_{dtype.name}"

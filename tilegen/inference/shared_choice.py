@@ -1,0 +1,115 @@
+"""The layout of shared tiles that no tensor-core operand decides: the first candidate without bank conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilegen.inference.conflicts import loop_conflicts, shared_accesses
+from tilegen.inference.fragment import Fragment
+from tilegen.inference.loops import Access, Loop
+from tilegen.inference.shared import SharedLayout, Xor, row_major, swizzled
+from tilegen.inference.vector_access import access_width
+from tilegen.ir.nodes import Buffer
+from tilegen.ir.types import DType
+from tilegen.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A layout, the conflict cycles of one execution of every access under it, and how many were tried."""
+
+    layout: SharedLayout
+    conflicts: int
+    tried: int
+
+
+def choose_layout(
+    buffer: Buffer, loops: list[tuple[Loop, Fragment]], known: Mapping[str, int], target: Target
+) -> Choice:
+    """The first layout (plain, then swizzles, then padding) under which no access conflicts; the one with the fewest
+    conflicts when there is none. No candidate may narrow the vector accesses that the plain layout allows."""
+    plain = row_major(buffer.extents, buffer.dtype)
+    uses = list(_uses(buffer, loops))
+    best: Choice | None = None
+    tried = 0
+    for layout in candidates(buffer.extents, buffer.dtype):
+        if any(_narrows(layout, plain, *use, known) for use in uses):
+            continue
+        tried += 1
+        lost = conflicts_under(layout, uses, known, target)
+        if best is None or lost < best.conflicts:
+            best = Choice(layout, lost, tried)
+        if lost == 0:
+            break
+    assert best is not None
+    return Choice(best.layout, best.conflicts, tried)
+
+
+Use = tuple[Access, tuple[str, ...], Fragment]
+
+
+def _uses(buffer: Buffer, loops: list[tuple[Loop, Fragment]]) -> Iterator[Use]:
+    for loop, partition in loops:
+        for access in shared_accesses(buffer, loop.accesses):
+            yield access, loop.names, partition
+
+
+def buffer_conflicts(
+    buffer: Buffer,
+    layout: SharedLayout,
+    loops: list[tuple[Loop, Fragment]],
+    known: Mapping[str, int],
+    target: Target,
+) -> int:
+    """Conflict cycles of one execution of every element-wise access to a buffer."""
+    return conflicts_under(layout, list(_uses(buffer, loops)), known, target)
+
+
+def conflicts_under(layout: SharedLayout, uses: list[Use], known: Mapping[str, int], target: Target) -> int:
+    return sum(
+        loop_conflicts(access, names, partition, layout, known, target) for access, names, partition in uses
+    )
+
+
+def _narrows(
+    layout: SharedLayout,
+    plain: SharedLayout,
+    access: Access,
+    names: tuple[str, ...],
+    partition: Fragment,
+    known: Mapping[str, int],
+) -> bool:
+    wide = access_width(access, names, partition, known, plain)
+    narrow = access_width(access, names, partition, known, layout)
+    return (narrow[1] if narrow else 1) < (wide[1] if wide else 1)
+
+
+@lru_cache(maxsize=64)
+def candidates(shape: tuple[int, ...], dtype: DType) -> tuple[SharedLayout, ...]:
+    """Layouts to try, the preferred first: plain, the hardware's swizzle, other XORs of 16-byte chunks, padding."""
+    plain = row_major(shape, dtype)
+    found = [plain]
+    if len(shape) > 1:
+        found.append(swizzled(shape, dtype))
+        found += [SharedLayout(shape, dtype, shape[-1], xors) for xors in _xors(shape[-1], dtype)]
+        found += [
+            row_major(shape, dtype, width // dtype.bytes)
+            for width in (4, 8, 16, 32)
+            if width % dtype.bytes == 0
+        ]
+    return tuple(dict.fromkeys(found))
+
+
+def _xors(columns: int, dtype: DType) -> Iterator[tuple[Xor, ...]]:
+    """XORs that keep a row's chunks in the row, single ones first."""
+    if columns * dtype.bytes % 16:
+        return
+    chunks = columns * dtype.bytes // 16
+    extent = min(8, chunks & -chunks)
+    if extent == 1:
+        return
+    singles = [Xor(divisor, extent) for divisor in (1, 2, 4, 8, 16, 32)]
+    yield from ((xor,) for xor in singles)
+    yield from ((singles[0], xor) for xor in singles[1:])
