@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import Buffer, Kernel
+from tilegen.ir.nodes import Buffer, Gemm, Kernel
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.fold_clear import FoldedClears, fold_clears
@@ -26,7 +26,10 @@ from tilegen.model.statements import Banner, Blank, CStmt, Declare, IfC, Return
 def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]:
     """The statements of the kernel, and the walk over its grid."""
     tiles = tile_loop(context, kernel)
-    context.folded = fold_clears(kernel)
+    def overwrites(gemm: Gemm) -> bool:
+        return context.decisions.gemms[gemm].family == "wgmma"
+
+    context.folded = fold_clears(kernel, overwrites)
     if context.plan.kind == "warp_specialised":
         body = _warp_specialised(context, kernel, context.folded, tiles)
     else:

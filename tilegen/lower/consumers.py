@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Stmt
+from tilegen.ir.nodes import Buffer, Copy, Fill, For, Gemm, If, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
 from tilegen.lower.loops import loop_head
+from tilegen.lower.tma_store import lower_staged_store
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
@@ -74,6 +75,10 @@ class Consumers:
                 return out
             case For() if statement.kind == "pipelined":
                 out = self.pipelined(statement)
+            case Fill() if statement in self.context.folded.fills:
+                return []
+            case Copy() if statement in self.context.plan.staging:
+                out = [*self.context.comment(statement.location), *lower_staged_store(self.context, statement)]
             case _:
                 out = self.lower(self.context, statement)
         self.note(statement)
@@ -167,6 +172,10 @@ class Consumers:
             return base
         return c.index(base, stage or self.state(hand_over, "stage"))
 
+    def end_of_tile(self) -> list[CStmt]:
+        """What must hold before the next tile begins."""
+        return self.end_of_iteration({}, {})
+
     def wait(self, hand_over: HandOver, kind: str) -> CStmt:
         self.context.primitive("mbarrier_wait")
         return Expression(c.call("mbarrier_wait", self.barrier(hand_over, kind), self.state(hand_over, "phase")))
@@ -220,7 +229,7 @@ class Consumers:
             self.outstanding.clear()
         elif self.outstanding:
             body += self.settle(len(self.outstanding))
-        body += self.end_of_iteration(loop, saved_loose, saved_seen)
+        body += self.end_of_iteration(saved_loose, saved_seen)
         out.append(ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment))
         if lagging:
             out.append(Expression(c.call("warpgroup_wait", template=(0,))))
@@ -230,7 +239,7 @@ class Consumers:
         self.waited.clear()
         return out
 
-    def end_of_iteration(self, loop: For, loose: dict[str, None], seen: dict[str, None]) -> list[CStmt]:
+    def end_of_iteration(self, loose: dict[str, None], seen: dict[str, None]) -> list[CStmt]:
         """A barrier where the next iteration would write what this one still reads, or read what it wrote."""
         pending = [n for n in self.loose if n not in loose] + [n for n in self.seen if n not in seen]
         if not pending:

@@ -41,6 +41,7 @@ class Context:
     helpers: dict[str, tuple[tuple[str, object], ...]] = field(default_factory=dict)
     asserts: list[StaticAssert] = field(default_factory=list)
     environment: dict[str, CExpr] = field(default_factory=dict)
+    ranges: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)  # of loop variables in scope
     ring_stage: dict[str, CExpr] = field(default_factory=dict)
     taken: dict[str, None] = field(default_factory=dict)
     quoted: dict[tuple[int, str], None] = field(default_factory=dict)

@@ -6,6 +6,7 @@ value. Inside a loop that needs proof that the loop runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilegen.inference.decisions import PerNode
@@ -22,31 +23,33 @@ class FoldedClears:
     gemms: PerNode[Gemm, For | None] = field(default_factory=PerNode)
 
 
-def fold_clears(kernel: Kernel) -> FoldedClears:
-    """The clears of the kernel that gemms can absorb."""
+def fold_clears(kernel: Kernel, able: Callable[[Gemm], bool]) -> FoldedClears:
+    """The clears of the kernel that gemms can absorb; `able` says which gemms can ignore old accumulators."""
     folded = FoldedClears()
-    _walk(kernel.body, folded)
+    _walk(kernel.body, folded, able)
     return folded
 
 
-def _walk(statements: tuple[Stmt, ...], folded: FoldedClears) -> None:
+def _walk(statements: tuple[Stmt, ...], folded: FoldedClears, able: Callable[[Gemm], bool]) -> None:
     for position, statement in enumerate(statements):
         match statement:
             case Fill(target, Const(0)) if target.buffer.scope == "fragment" and target.shape == target.buffer.extents:
-                _fold(statement, statements[position + 1 :], folded)
+                _fold(statement, statements[position + 1 :], folded, able)
             case For() | Persistent():
-                _walk(statement.body, folded)
+                _walk(statement.body, folded, able)
             case _:
                 pass
 
 
-def _fold(fill: Fill, following: tuple[Stmt, ...], folded: FoldedClears) -> None:
+def _fold(
+    fill: Fill, following: tuple[Stmt, ...], folded: FoldedClears, able: Callable[[Gemm], bool]
+) -> None:
     name = fill.target.buffer.name
     for statement in following:
         if not _touches(statement, name):
             continue
         match statement:
-            case Gemm() if statement.c.buffer.name == name and not statement.clear:
+            case Gemm() if statement.c.buffer.name == name and not statement.clear and able(statement):
                 folded.fills[fill], folded.gemms[statement] = True, None
             case For(start=Const(first), stop=Const(end)) if first < end:
                 inner = [s for s in statement.body if _touches(s, name)]
@@ -55,6 +58,7 @@ def _fold(fill: Fill, following: tuple[Stmt, ...], folded: FoldedClears) -> None
                     and isinstance(inner[0], Gemm)
                     and inner[0].c.buffer.name == name
                     and not inner[0].clear
+                    and able(inner[0])
                     and not any(isinstance(s, For) for s in inner)
                 ):
                     folded.fills[fill], folded.gemms[inner[0]] = True, statement

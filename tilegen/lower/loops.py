@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilegen.ir.affine import interval
 from tilegen.ir.expressions import Const, Expr, Var
 from tilegen.ir.nodes import For
 from tilegen.lower.context import Context
-from tilegen.lower.scalar import scalar
+from tilegen.lower.scalar import ranges, scalar
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import Declare
 from tilegen.schedule.analysis import each_node
@@ -29,6 +30,8 @@ def loop_head(context: Context, loop: For) -> LoopHead:
     start, stop = loop.start, loop.stop
     runs = isinstance(start, Const) and isinstance(stop, Const) and start.value < stop.value
     context.environment[loop.var.name] = Name(loop.var.name)
+    low, _ = interval(start, ranges(context))
+    context.ranges[loop.var.name] = (low, None)
     return LoopHead(
         loop.var.name,
         scalar(context, start),

@@ -1,0 +1,45 @@
+"""Scalar expressions of the program under the names of the kernel being lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilegen.emit.dialect import Dialect, dialect_of
+from tilegen.emit.scalar import Environment, translate
+from tilegen.ir.expressions import Const, Expr, Load
+from tilegen.lower.context import Context
+from tilegen.model.expressions import CExpr
+
+
+def dialect(context: Context) -> Dialect:
+    """The language of the target."""
+    return dialect_of(context.target.language)
+
+
+def scalar(context: Context, expr: Expr, load: Callable[[Load], CExpr] | None = None) -> CExpr:
+    """The expression with variables, constants and loads called as the text calls them."""
+
+    def constant(value: Const) -> CExpr | None:
+        return context.literal(value) if value.name else None
+
+    given = {"load": load} if load is not None else {}
+    environment = Environment(
+        variables=context.environment, constant=constant, ranges=ranges(context), **given
+    )
+    return translate(expr, environment, dialect(context))
+
+
+def ranges(context: Context) -> dict[str, tuple[int | None, int | None]]:
+    """What is known of the kernel's integers: extents and block indices are never negative."""
+    program = context.program
+    known: dict[str, tuple[int | None, int | None]] = {var.name: (0, None) for var in program.extents}
+    known.update({var.name: (0, None) for var in program.kernel.block_vars})
+    known.update(context.ranges)
+    return known
+
+
+def extent_expression(context: Context, expr: Expr, named: bool = True) -> CExpr:
+    """An extent of a tensor or of the grid; `named` allows the constants of the configuration."""
+    if named:
+        return scalar(context, expr)
+    return translate(expr, Environment(ranges=ranges(context)), dialect(context))
