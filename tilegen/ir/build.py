@@ -175,6 +175,13 @@ def negate(operand: Expr, location: Location = NOWHERE) -> Expr:
     return Unary("-", operand, operand.dtype, location)
 
 
+def invert(operand: Expr, location: Location = NOWHERE) -> Expr:
+    """The bitwise complement of an integer."""
+    if isinstance(operand, Const):
+        return cast(const(~int(operand.value), int64), operand.dtype)
+    return Unary("~", operand, operand.dtype, location)
+
+
 def logical_not(operand: Expr, location: Location = NOWHERE) -> Expr:
     if isinstance(operand, Const):
         return const(not operand.value)
@@ -195,7 +202,15 @@ def cast(operand: Expr, dtype: DType, location: Location = NOWHERE) -> Expr:
     if operand.dtype == dtype:
         return operand
     if isinstance(operand, Const) and dtype.bits >= 16:
-        return const(operand.value, dtype, operand.location)
+        value = operand.value
+        if dtype.is_integer:
+            if not math.isfinite(value):
+                return Cast(operand, dtype, location)
+            value = int(value) & ((1 << dtype.bits) - 1)
+            if dtype.kind == "int" and value >> (dtype.bits - 1):
+                value -= 1 << dtype.bits
+        literal = const(value, dtype, operand.location)
+        return Const(literal.value, dtype, operand.location, operand.name)
     return Cast(operand, dtype, location)
 
 

@@ -1,0 +1,316 @@
+"""Calls: words of the language, macros, and Python functions."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tilegen.errors import TilegenError
+from tilegen.frontend.context import Context
+from tilegen.frontend.macros import inline, macro_function
+from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_tile_value, unwrap
+from tilegen.ir.expressions import Expr
+from tilegen.ir.location import Location
+from tilegen.ir.types import DType
+from tilegen.language.functions import Macro
+from tilegen.language.operation import operation_name
+
+
+@dataclass(frozen=True, slots=True)
+class WordCall:
+    """A call of a word of the language with its arguments bound to the word's parameters."""
+
+    context: Context
+    word: str
+    node: ast.Call
+    arguments: dict[str, Any]
+    nodes: dict[str, ast.expr]
+
+    @property
+    def location(self) -> Location:
+        return self.context.location(self.node)
+
+    def node_of(self, name: str) -> ast.expr:
+        """Where an argument is written; the whole call for one that is left at its default."""
+        return self.nodes.get(name, self.node)
+
+    def scalar(self, name: str) -> Expr:
+        return self.context.expression(self.arguments[name], self.node_of(name))
+
+    def python(self, name: str, kinds: type | tuple[type, ...], meaning: str) -> Any:
+        """An argument that must be a Python value of one of the given types.
+
+        Raises:
+            ProgramError: for anything else; `meaning` says what is needed.
+        """
+        value = self.arguments[name]
+        if isinstance(value, bool) and bool not in (kinds if isinstance(kinds, tuple) else (kinds,)):
+            self.fail(name, f"{name} of T.{self.word} is {meaning}, not {value}")
+        if not isinstance(value, kinds):
+            shown = "a value that only the kernel knows" if is_tile_value(value) else repr(value)
+            self.fail(name, f"{name} of T.{self.word} is {meaning}, not {shown}")
+        return value
+
+    def fail(self, name: str, message: str, remedy: str = "") -> Any:
+        self.context.fail(self.node_of(name), message, remedy)
+
+
+Handler = Callable[[WordCall], object]
+_HANDLERS: dict[str, Handler] = {}
+_SIGNATURES: dict[Any, inspect.Signature] = {}
+
+
+def handles(*words: str) -> Callable[[Handler], Handler]:
+    """Registers the handler of words of the language."""
+
+    def register(handler: Handler) -> Handler:
+        for word in words:
+            _HANDLERS[word] = handler
+        return handler
+
+    return register
+
+
+def call(context: Context, node: ast.Call) -> object:
+    """The value of a call."""
+    function = context.evaluate(node.func)
+    word = operation_name(function)
+    if word is not None:
+        return _word(context, node, cast(Callable[..., Any], function), word)
+    match function:
+        case DType():
+            return _cast_call(context, node, function)
+        case Method(name="astype", receiver=receiver):
+            return _astype(context, node, receiver)
+        case Macro():
+            return inline(context, node, macro_function(function), *_arguments(context, node))
+        case LocalFunction():
+            return inline(context, node, function, *_arguments(context, node))
+    if is_tile_value(function):
+        context.fail(node.func, "a tile value cannot be called")
+    return _python_call(context, node, cast(Callable[..., Any], function))
+
+
+def _arguments(context: Context, node: ast.Call) -> tuple[list[object], dict[str, object]]:
+    """The values of a call's arguments, starred ones unpacked."""
+    positional: list[object] = []
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            value = context.evaluate(argument.value)
+            if is_tile_value(value):
+                context.fail(argument, "only Python sequences can be unpacked")
+            positional.extend(cast(tuple[object, ...], value))
+        else:
+            positional.append(context.evaluate(argument))
+    keywords: dict[str, object] = {}
+    for keyword in node.keywords:
+        value = context.evaluate(keyword.value)
+        if keyword.arg is None:
+            keywords.update(cast(dict[str, object], value))
+        else:
+            keywords[keyword.arg] = value
+    return positional, keywords
+
+
+# --------------------------------------------------------------------------------------------- words
+
+
+def _word(context: Context, node: ast.Call, function: Callable[..., Any], word: str) -> object:
+    target, context.target = context.target, ""
+    positional, keywords = _arguments(context, node)
+    context.target = target
+    signature = _signature(function)
+    try:
+        bound = signature.bind(*positional, **keywords)
+    except TypeError as error:
+        _refuse_arguments(context, node, signature, word, keywords, error)
+    bound.apply_defaults()
+    return unwrap(_HANDLERS[word](WordCall(context, word, node, bound.arguments, _nodes(signature, node))))
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    signature = _SIGNATURES.get(function)
+    if signature is None:
+        signature = _SIGNATURES[function] = inspect.signature(function)
+    return signature
+
+
+def _nodes(signature: inspect.Signature, node: ast.Call) -> dict[str, ast.expr]:
+    """Where each parameter's argument is written."""
+    nodes: dict[str, ast.expr] = {}
+    for parameter, argument in zip(signature.parameters.values(), node.args, strict=False):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL or isinstance(argument, ast.Starred):
+            break
+        nodes[parameter.name] = argument
+    for keyword in node.keywords:
+        if keyword.arg is not None:
+            nodes[keyword.arg] = keyword.value
+    return nodes
+
+
+def _refuse_arguments(
+    context: Context,
+    node: ast.Call,
+    signature: inspect.Signature,
+    word: str,
+    keywords: dict[str, object],
+    error: TypeError,
+) -> Any:
+    """Says which keyword is unknown, or which argument is missing or too much."""
+    known = list(signature.parameters)
+    for keyword in node.keywords:
+        if keyword.arg is not None and keyword.arg not in signature.parameters:
+            close = difflib.get_close_matches(keyword.arg, known, n=1)
+            context.fail(
+                keyword,
+                f"T.{word} has no argument {keyword.arg}",
+                f"did you mean {close[0]}?" if close else f"its arguments are {', '.join(known)}",
+            )
+    context.fail(node, f"T.{word}: {error}", f"its arguments are {', '.join(known)}")
+
+
+def _cast_call(context: Context, node: ast.Call, dtype: DType) -> Expr:
+    """`T.float32(x)`."""
+    positional, keywords = _arguments(context, node)
+    if len(positional) != 1 or keywords:
+        context.fail(node, f"T.{dtype} converts one value")
+    from tilegen.ir import build
+
+    return build.cast(context.expression(positional[0], node.args[0]), dtype, context.location(node))
+
+
+def _astype(context: Context, node: ast.Call, receiver: Expr) -> Expr:
+    from tilegen.ir import build
+
+    positional, keywords = _arguments(context, node)
+    if len(positional) != 1 or keywords:
+        context.fail(node, "astype takes one dtype")
+    return build.cast(receiver, dtype_argument(context, positional[0], node.args[0]), context.location(node))
+
+
+def dtype_argument(context: Context, value: object, node: ast.expr) -> DType:
+    """A dtype from a user's spelling.
+
+    Raises:
+        ProgramError: for anything that names no dtype.
+    """
+    from tilegen.language.tensors import as_dtype
+
+    if isinstance(value, DType | str):
+        try:
+            return as_dtype(value)
+        except TilegenError as error:
+            context.fail(node, str(error), "dtypes are T.float16, T.bfloat16, T.float32, T.int32, …")
+    context.fail(
+        node, f"a dtype is needed here, not {value!r}", "dtypes are T.float16, T.bfloat16, T.float32, …"
+    )
+
+
+# --------------------------------------------------------------------------------------------- Python functions
+
+_CONTAINER_FUNCTIONS = (
+    builtins.len, builtins.enumerate, builtins.zip, builtins.reversed, builtins.list, builtins.tuple,
+    builtins.isinstance, builtins.dict, builtins.type, builtins.id,
+)  # fmt: skip
+
+
+def _python_call(context: Context, node: ast.Call, function: Callable[..., Any]) -> object:
+    """A call of a Python function: Python runs it, unless it would be given a tile value."""
+    positional, keywords = _arguments(context, node)
+    if any(holds_tile_value(value) for value in (*positional, *keywords.values())):
+        replacement = _BUILTINS.get(function) if getattr(function, "__hash__", None) else None
+        if replacement is not None and not keywords:
+            return replacement(context, node, positional)
+        if function in _CONTAINER_FUNCTIONS and not any(is_tile_value(value) for value in positional[:1]):
+            return function(*positional, **keywords)
+        name = getattr(function, "__name__", "this function")
+        remedy = f"decorate {name} with @T.macro, so that it is inlined into the kernel"
+        if getattr(function, "__module__", "") in ("math", "numpy", "builtins", "cmath", "torch"):
+            remedy = f"use the tile language's own function, such as T.{_twin(name)}"
+        context.fail(node, f"the Python function {name} is given a value that only the kernel knows", remedy)
+    try:
+        return unwrap(function(*positional, **keywords))
+    except TilegenError as error:
+        context.fail(node, str(error))
+    except Exception as error:
+        context.fail(node, f"Python raises {type(error).__name__} here: {error}")
+
+
+def _twin(name: str) -> str:
+    import tilegen.language as language
+
+    close = difflib.get_close_matches(name, language.__all__, n=1)
+    return close[0] if close else "exp"
+
+
+def _fold_binary(symbol: str) -> Callable[[Context, ast.Call, list[object]], object]:
+    def fold(context: Context, node: ast.Call, values: list[object]) -> object:
+        from tilegen.ir import build
+
+        items = list(cast(tuple[object, ...], values[0])) if len(values) == 1 else values
+        nodes = node.args if len(node.args) == len(items) else [node] * len(items)
+        result = context.expression(items[0], nodes[0])
+        for value, at in zip(items[1:], nodes[1:], strict=True):
+            result = build.binary(
+                cast(Any, symbol), result, context.expression(value, at), context.location(node)
+            )
+        return result
+
+    return fold
+
+
+def _convert(dtype: DType) -> Callable[[Context, ast.Call, list[object]], object]:
+    def convert(context: Context, node: ast.Call, values: list[object]) -> object:
+        from tilegen.ir import build
+
+        return build.cast(context.expression(values[0], node.args[0]), dtype, context.location(node))
+
+    return convert
+
+
+def _absolute(context: Context, node: ast.Call, values: list[object]) -> object:
+    from tilegen.ir import build
+
+    return build.call("abs", context.expression(values[0], node.args[0]), location=context.location(node))
+
+
+def _serial_range(context: Context, node: ast.Call, values: list[object]) -> object:
+    from tilegen.frontend.handlers.loops import serial_loop
+
+    return serial_loop(context, "range", values, node)
+
+
+def _length(context: Context, node: ast.Call, values: list[object]) -> object:
+    from tilegen.ir.expressions import Const
+    from tilegen.ir.nodes import Buffer
+
+    value = values[0]
+    if isinstance(value, Buffer):
+        extent = value.shape[0]
+        return int(extent.value) if isinstance(extent, Const) else extent
+    if is_tile_value(value):
+        context.fail(node, "this tile value has no length")
+    return len(cast(tuple[object, ...], value))
+
+
+def _builtins() -> dict[Any, Callable[[Context, ast.Call, list[object]], object]]:
+    from tilegen.ir.types import float32, int32
+
+    return {
+        builtins.min: _fold_binary("min"),
+        builtins.max: _fold_binary("max"),
+        builtins.sum: _fold_binary("+"),
+        builtins.abs: _absolute,
+        builtins.float: _convert(float32),
+        builtins.int: _convert(int32),
+        builtins.range: _serial_range,
+        builtins.len: _length,
+    }
+
+
+_BUILTINS = _builtins()

@@ -1,0 +1,189 @@
+"""T.Kernel, allocations, and what concerns the whole kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, cast
+
+from tilegen.frontend.calls import WordCall, dtype_argument, handles
+from tilegen.frontend.context import KernelState
+from tilegen.frontend.stores import require_kernel
+from tilegen.frontend.values import KernelLaunch, NamedInt, is_number, is_tile_value
+from tilegen.frontend.variables import define
+from tilegen.ir import build
+from tilegen.ir.expressions import Const, Expr, Var
+from tilegen.ir.nodes import Buffer, LayoutAnnotation, Rasterisation, Scope, SyncThreads
+from tilegen.ir.types import int32
+
+
+@handles("Kernel")
+def _kernel(call: WordCall) -> object:
+    context = call.context
+    grid = call.arguments["grid"]
+    if not 1 <= len(grid) <= 3:
+        call.fail("grid", f"a grid has one to three axes, not {len(grid)}")
+    extents = []
+    for position, extent in enumerate(grid):
+        node = call.node.args[position] if position < len(call.node.args) else call.node
+        expr = context.expression(extent, node)
+        if expr.dtype.is_float:
+            context.fail(
+                node, f"a grid extent is an integer, not {expr.dtype}", "T.ceildiv(a, b) divides upwards"
+            )
+        extents.append(expr)
+    persistent = call.arguments["persistent"]
+    if persistent not in (True, False, None):
+        call.fail("persistent", "persistent is True, False or None")
+    return KernelLaunch(tuple(extents), _threads(call), persistent, _cluster(call, len(extents)))
+
+
+def _threads(call: WordCall) -> int:
+    threads = call.arguments["threads"]
+    if isinstance(threads, tuple | list):
+        if any(extent != 1 for extent in threads[1:]):
+            call.fail(
+                "threads",
+                f"a block is one-dimensional, not {tuple(threads)}",
+                "give the product of the extents",
+            )
+        call.arguments["threads"] = threads[0]
+    return int(call.python("threads", int, "a Python integer"))
+
+
+def _cluster(call: WordCall, rank: int) -> tuple[int, int, int]:
+    dims = call.arguments["cluster_dims"]
+    if dims is None:
+        return (1, 1, 1)
+    items = [dims] if isinstance(dims, int) else list(dims) if isinstance(dims, Iterable) else [None]
+    if not all(isinstance(item, int) and item > 0 for item in items):
+        call.fail("cluster_dims", f"cluster_dims holds positive integers, one a grid axis, not {dims!r}")
+    if len(items) > 3 or any(item != 1 for item in items[rank:]):
+        call.fail("cluster_dims", f"cluster_dims has {len(items)} extents, but the grid has {rank} axes")
+    padded = (items + [1, 1])[:3]
+    return int(padded[0]), int(padded[1]), int(padded[2])
+
+
+_SCOPES: dict[str, tuple[Scope, tuple[str, ...]]] = {
+    "alloc_shared": ("shared", ("shared", "shared.dyn")),
+    "alloc_fragment": ("fragment", ("local.fragment",)),
+    "alloc_local": ("local", ("local",)),
+}
+
+
+@handles("alloc_shared", "alloc_fragment", "alloc_local")
+def _alloc(call: WordCall) -> object:
+    context = call.context
+    require_kernel(context, call.location, call.node, f"T.{call.word}")
+    scope, spellings = _SCOPES[call.word]
+    if call.arguments["scope"] not in spellings:
+        call.fail("scope", f"the scope of T.{call.word} is {spellings[0]!r}, not {call.arguments['scope']!r}")
+    shape = call.arguments["shape"]
+    items = list(shape) if isinstance(shape, tuple | list) else [shape]
+    extents = tuple(_extent(call, item) for item in items)
+    dtype = dtype_argument(context, call.arguments["dtype"], call.node_of("dtype"))
+    name = context.names.unique(context.target or call.word.removeprefix("alloc_"))
+    buffer = Buffer(name, extents, dtype, scope, "none", None, call.location)
+    _kernel_state(call).allocations.append(buffer)
+    return buffer
+
+
+def _extent(call: WordCall, item: object) -> Expr:
+    if isinstance(item, Const) and item.dtype.is_integer:
+        item = int(item.value)
+    if is_tile_value(item):
+        call.fail(
+            "shape",
+            "the shape of a tile is fixed at generation time, but this extent is only known to the kernel",
+            "use a Python integer, such as a parameter of the program",
+        )
+    if not is_number(item) or int(cast(int, item)) != item or cast(int, item) <= 0:
+        call.fail("shape", f"the shape of a tile holds positive integers, not {item!r}")
+    literal = build.const(int(cast(int, item)), None, call.location)
+    return Const(literal.value, literal.dtype, call.location, item.name if isinstance(item, NamedInt) else "")
+
+
+def _kernel_state(call: WordCall) -> KernelState:
+    assert call.context.kernel is not None
+    return call.context.kernel
+
+
+@handles("alloc_var")
+def _alloc_var(call: WordCall) -> object:
+    context = call.context
+    require_kernel(context, call.location, call.node, "T.alloc_var")
+    dtype = dtype_argument(context, call.arguments["dtype"], call.node_of("dtype"))
+    init = call.arguments["init"]
+    value = build.const(0, dtype) if init is None else build.cast(call.scalar("init"), dtype, call.location)
+    var = define(context, context.target or "var", value, call.location, mutable=True)
+    context.fresh.add(var.name)
+    return var
+
+
+@handles("use_swizzle")
+def _use_swizzle(call: WordCall) -> None:
+    require_kernel(call.context, call.location, call.node, "T.use_swizzle")
+    panel = call.python("panel_size", int, "a positive integer")
+    order = call.arguments["order"]
+    if panel <= 0:
+        call.fail("panel_size", f"panel_size of T.use_swizzle is a positive integer, not {panel}")
+    if order not in ("row", "column", "col"):
+        call.fail("order", f"order of T.use_swizzle is 'row' or 'column', not {order!r}")
+    if not call.python("enable", (bool, int), "True or False"):
+        return
+    state = _kernel_state(call)
+    if state.rasterisation is not None:
+        call.context.fail(
+            call.node,
+            "the order of the tiles is set twice",
+            "keep one of the two",
+            [(state.rasterisation.location, "the first time")],
+        )
+    kind: Literal["row", "column"] = "row" if order == "row" else "column"
+    state.rasterisation = Rasterisation(int(panel), kind, call.location)
+
+
+@handles("annotate_layout")
+def _annotate_layout(call: WordCall) -> None:
+    require_kernel(call.context, call.location, call.node, "T.annotate_layout")
+    state = _kernel_state(call)
+    layouts = call.python("layouts", dict, "a dict from buffers to layouts")
+    for buffer, layout in layouts.items():
+        if not isinstance(buffer, Buffer) or buffer.scope == "global":
+            call.fail("layouts", "T.annotate_layout fixes layouts of shared and fragment buffers only")
+        for annotation in state.annotations:
+            if annotation.buffer == buffer:
+                call.context.fail(
+                    call.node,
+                    f"the layout of {buffer.name} is annotated twice",
+                    "keep one of the two",
+                    [(annotation.location, "the first time")],
+                )
+        state.annotations.append(LayoutAnnotation(buffer, layout, call.location))
+
+
+@handles("get_thread_binding")
+def _thread(call: WordCall) -> object:
+    context = call.context
+    require_kernel(context, call.location, call.node, "T.get_thread_binding")
+    if call.python("dim", int, "0, 1 or 2") != 0:
+        return build.const(0)
+    state = _kernel_state(call)
+    if state.thread is None:
+        state.thread = Var(context.names.unique(context.target or "thread"), int32, "thread", call.location)
+    return state.thread
+
+
+@handles("get_block_binding")
+def _block(call: WordCall) -> object:
+    require_kernel(call.context, call.location, call.node, "T.get_block_binding")
+    dim = call.python("dim", int, "0, 1 or 2")
+    block_vars = _kernel_state(call).block_vars
+    if not 0 <= dim < 3:
+        call.fail("dim", f"dim of T.get_block_binding is 0, 1 or 2, not {dim}")
+    return block_vars[dim] if dim < len(block_vars) else build.const(0)
+
+
+@handles("sync_threads")
+def _sync(call: WordCall) -> None:
+    require_kernel(call.context, call.location, call.node, "T.sync_threads")
+    call.context.emit(SyncThreads(call.location))

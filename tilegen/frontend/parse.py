@@ -1,0 +1,302 @@
+"""Python function → tile IR."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from tilegen.diagnostics import ProgramError
+from tilegen.errors import TilegenError
+from tilegen.frontend.arguments import declare_scalar, declare_tensor, spec_argument
+from tilegen.frontend.context import KernelState, Returned, WidenVariable
+from tilegen.frontend.macros import closure_of, new_frame
+from tilegen.frontend.source import Source, source_of
+from tilegen.frontend.values import TensorDeclaration
+from tilegen.frontend.variables import parameter_number
+from tilegen.frontend.walker import Walker
+from tilegen.ir.effects import buffers_written
+from tilegen.ir.expressions import Const
+from tilegen.ir.nodes import Buffer, Kernel, Let, Program, Stmt
+from tilegen.ir.rewrite import transform
+from tilegen.ir.types import DType
+from tilegen.ir.walk import each_statement
+from tilegen.language.functions import Macro, PrimFunc
+from tilegen.language.tensors import TensorSpec
+
+Style = Literal["eager", "lazy"]
+
+
+def parse(
+    function: Callable[..., Any] | PrimFunc,
+    arguments: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    style: Style = "eager",
+    out_idx: int | Sequence[int] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> Program:
+    """The tile IR of a program.
+
+    Args:
+        function: the tile program; a `PrimFunc` or a plain function.
+        arguments: the specs of tensor arguments by name. A tensor without one takes its annotation as it is:
+            `T.const` names become `dims`' integers, else launch arguments.
+        parameters: values of the generation-time parameters (eager), or what the factory was called with (lazy,
+            only recorded).
+        style: "eager" reads declarations from the body, "lazy" from the signature's annotations.
+        out_idx: positions of the parameters that a call returns (lazy style).
+        dims: integers for `T.const` names that no spec fixes.
+
+    Raises:
+        ProgramError: at the line of the program that cannot be honoured.
+        TilegenError: for arguments that do not fit the function.
+    """
+    plain = function.function if isinstance(function, PrimFunc) else function
+    if isinstance(plain, Macro):
+        raise TilegenError(f"{plain.__name__} is a macro, not a tile program")
+    source = source_of(plain)
+    job = _Job(plain, source, dict(arguments or {}), dict(parameters or {}), style, out_idx, dict(dims or {}))
+    widened: dict[str, DType] = {}
+    while True:
+        try:
+            return job.run(Walker(widened))
+        except WidenVariable as variable:
+            widened[variable.key] = variable.dtype
+
+
+class _Job:
+    """One call of `parse`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        source: Source,
+        arguments: dict[str, Any],
+        parameters: dict[str, Any],
+        style: Style,
+        out_idx: int | Sequence[int] | None,
+        dims: dict[str, int],
+    ) -> None:
+        self.function = function
+        self.source = source
+        self.arguments = arguments
+        self.parameters = parameters
+        self.style = style
+        self.dims = dims
+        self.names = tuple(inspect.signature(function).parameters)
+        self.outputs = self._outputs(out_idx)
+        for name in arguments:
+            if name not in self.names:
+                raise TilegenError(
+                    f"{function.__name__} has no parameter {name}; it has {', '.join(self.names)}"
+                )
+        if style == "eager":
+            for name in parameters:
+                if name not in self.names:
+                    raise TilegenError(
+                        f"{function.__name__} has no parameter {name}; it has {', '.join(self.names)}"
+                    )
+
+    def _outputs(self, out_idx: int | Sequence[int] | None) -> tuple[str, ...]:
+        if out_idx is None:
+            return ()
+        positions = [out_idx] if isinstance(out_idx, int) else list(out_idx)
+        count = len(self.names)
+        for position in positions:
+            if not -count <= position < count:
+                raise TilegenError(
+                    f"out_idx {position} does not exist: {self.function.__name__} has {count} parameters"
+                )
+        return tuple(self.names[position] for position in positions)
+
+    def run(self, walker: Walker) -> Program:
+        """One walk of the program."""
+        source = self.source
+        frame = new_frame(source, source.tree, closure_of(self.function, named=True))
+        walker.frames.append(frame)
+        walker.argument_names = self.names
+        walker.output_arguments = self.outputs
+        walker.dims = self.dims
+        frame.text = source.statement_text(source.tree)
+        generation = self._bind_parameters(walker)
+        returned: object = None
+        try:
+            walker.execute(source.tree.body)
+        except Returned as leave:
+            returned = leave.value
+        location = source.header_location(source.tree, source.statement_text(source.tree))
+        if walker.kernel is None or walker.kernel.body is None:
+            raise ProgramError(
+                location,
+                f"{source.tree.name} opens no kernel",
+                remedy="write: with T.Kernel(blocks, threads=128) as bx:",
+            )
+        for name in self.arguments:
+            if name not in walker.tensors and isinstance(self.arguments[name], TensorSpec):
+                raise ProgramError(location, f"{name} is given a tensor, but is not declared as one")
+        return self._assemble(walker, walker.kernel, returned, generation)
+
+    def _bind_parameters(self, walker: Walker) -> dict[str, object]:
+        """Binds what the caller gives; returns the generation-time parameters in the order of the signature."""
+        generation: dict[str, object] = {}
+        tree_arguments = {a.arg: a for a in (*self.source.tree.args.args, *self.source.tree.args.kwonlyargs)}
+        declared_in_body = _annotated_names(self.source.tree)
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            node = tree_arguments.get(name)
+            if node is None:
+                raise TilegenError(f"{self.function.__name__}: *args and **kwargs cannot be tile arguments")
+            given = self.arguments.get(name)
+            annotation = self._annotation(walker, parameter.annotation, node)
+            if isinstance(given, TensorSpec):
+                walker.specs[name] = given
+            if isinstance(annotation, TensorSpec | TensorDeclaration):
+                if given is not None:
+                    spec_argument(name, given)
+                declare_tensor(walker, name, annotation, node)
+            elif isinstance(annotation, DType) and name not in self.parameters:
+                declare_scalar(walker, name, annotation, node)
+            elif name in declared_in_body and name not in self.parameters:
+                continue
+            elif isinstance(given, TensorSpec):
+                declare_tensor(walker, name, given, node)
+            elif name in self.parameters or parameter.default is not inspect.Parameter.empty:
+                value = self.parameters.get(name, parameter.default)
+                generation[name] = value
+                walker.fixed_parameters[name] = value
+                walker.bind(name, parameter_number(name, value))
+            else:
+                walker.fail(
+                    node,
+                    f"{name} is given no value",
+                    f"declare a tensor in the body, {name}: T.Tensor(shape, dtype), or give the parameter a default",
+                )
+        return generation
+
+    def _annotation(self, walker: Walker, annotation: object, node: ast.arg) -> object:
+        """The value of a parameter's annotation; one that names what is not known yet is left to the body."""
+        if isinstance(annotation, str):
+            return walker.evaluate(ast.parse(annotation, mode="eval").body)
+        return annotation
+
+    def _assemble(
+        self, walker: Walker, state: KernelState, returned: object, generation: dict[str, object]
+    ) -> Program:
+        source = self.source
+        location = source.header_location(source.tree, source.statement_text(source.tree))
+        assert state.body is not None
+        body, roles = _settle(walker, state.body)
+        tensors = tuple(walker.tensors[name] for name in self.names if name in walker.tensors) + tuple(
+            walker.created
+        )
+        outputs = tuple(walker.tensors[name].name for name in self.outputs)
+        if returned is not None:
+            outputs = _returned(walker, returned, location_of_return(source, walker))
+        for buffer in walker.created:
+            if buffer.name not in outputs:
+                raise ProgramError(
+                    buffer.location,
+                    f"{buffer.name} is created by T.empty, but is not returned",
+                    remedy=f"end the program with return {buffer.name}",
+                )
+        kernel = Kernel(
+            state.launch.grid,
+            state.block_vars,
+            state.launch.threads,
+            state.launch.persistent,
+            state.launch.cluster,
+            tuple(state.allocations),
+            body,
+            state.rasterisation,
+            tuple(state.annotations),
+            state.location,
+        )
+        recorded = generation if self.style == "eager" else self.parameters
+        return Program(
+            _program_name(self.function),
+            tuple(roles.get(buffer, buffer) for buffer in tensors),
+            tuple(walker.scalars[name] for name in self.names if name in walker.scalars),
+            tuple(walker.extents.values()),
+            outputs,
+            kernel,
+            tuple((name, _quoted(value)) for name, value in recorded.items()),
+            source.digest,
+            location,
+        )
+
+
+def _annotated_names(tree: ast.FunctionDef) -> frozenset[str]:
+    """The parameters that the body declares by an annotation without a value."""
+    return frozenset(
+        node.target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and node.value is None and isinstance(node.target, ast.Name)
+    )
+
+
+def _settle(walker: Walker, body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], dict[Buffer, Buffer]]:
+    """The final body: arguments that the kernel writes are "inout", names that are never assigned again are
+    immutable. Also the buffers whose role changed."""
+    written = {buffer for statement in each_statement(body) for buffer in buffers_written(statement)}
+    roles: dict[Buffer, Buffer] = {}
+    for buffer in walker.tensors.values():
+        if buffer.role == "input" and buffer in written:
+            roles[buffer] = Buffer(
+                buffer.name,
+                buffer.shape,
+                buffer.dtype,
+                buffer.scope,
+                "inout",
+                buffer.strides,
+                buffer.location,
+            )
+
+    def settle(node: Any) -> Any:
+        if isinstance(node, Let) and node.mutable and node.var.name not in walker.assigned:
+            return Let(node.var, node.value, False, node.location)
+        return roles.get(node, node) if isinstance(node, Buffer) else node
+
+    if not roles and walker.assigned >= set(walker.mutable):
+        return body, roles
+    return transform(body, settle), roles
+
+
+def location_of_return(source: Source, walker: Walker) -> Any:
+    """Where the program returns."""
+    statement = source.tree.body[-1]
+    return source.header_location(statement, source.statement_text(statement))
+
+
+def _returned(walker: Walker, returned: object, location: Any) -> tuple[str, ...]:
+    values = returned if isinstance(returned, tuple | list) else (returned,)
+    for value in values:
+        if not isinstance(value, Buffer) or value.scope != "global":
+            raise ProgramError(
+                location,
+                "a program returns tensors",
+                remedy="create the output with T.empty before the kernel, copy the result to it, and return it",
+            )
+    return tuple(buffer.name for buffer in values)
+
+
+def _program_name(function: Callable[..., Any]) -> str:
+    """The function's name; a program called main (or kernel) inside a factory is named after the factory."""
+    from tilegen.frontend.names import safe_identifier
+
+    name = function.__name__
+    outer = function.__qualname__.split(".<locals>.")
+    if name in ("main", "kernel") and len(outer) > 1:
+        name = outer[-2].split(".")[-1]
+    return safe_identifier(name)
+
+
+def _quoted(value: object) -> str:
+    """A parameter as the header of an emitted file quotes it: never an address."""
+    if isinstance(value, DType):
+        return str(value)
+    if isinstance(value, Const):
+        return str(value.value)
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    text = repr(value)
+    return type(value).__name__ if " at 0x" in text else text

@@ -1,0 +1,160 @@
+"""What the walker computes with: Python values, tile values, and the markers that statements consume."""
+
+from __future__ import annotations
+
+import ast
+import numbers
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from tilegen.ir import build
+from tilegen.ir.expressions import Const, Expr
+from tilegen.ir.location import Location
+from tilegen.ir.nodes import Buffer, LoopKind
+from tilegen.language.tensors import SymbolicExtent
+
+if TYPE_CHECKING:
+    from tilegen.frontend.context import Frame
+
+
+class NamedInt(int):
+    """A Python int that remembers the parameter it came from; arithmetic gives plain ints."""
+
+    name: str
+
+    @staticmethod
+    def of(value: int, name: str) -> NamedInt:
+        named = NamedInt(value)
+        named.name = name
+        return named
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One sliced axis: the first index and, where it is known, the number of elements."""
+
+    start: Expr
+    extent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSlice:
+    """A buffer indexed with at least one slice; an item is an index or a span, one a buffer axis."""
+
+    buffer: Buffer
+    items: tuple[Expr | Span, ...]
+    location: Location
+
+
+@dataclass(slots=True)
+class ConstExtent:
+    """A name made by T.const; `value` is bound by the annotation of an argument at `bound_at`."""
+
+    name: str
+    location: Location
+    value: int | Expr | None = None
+    bound_at: Location | None = None
+    bound_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What T.serial and its like return, for the `for` statement."""
+
+    word: str
+    kind: LoopKind | Literal["parallel", "grid"]
+    extents: tuple[Expr, ...]  # of parallel, grid and persistent loops
+    start: Expr | None = None  # of the others
+    stop: Expr | None = None
+    step: Expr | None = None
+    num_stages: int | None = None
+    order: tuple[int, ...] | None = None
+    stage: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """What T.Kernel returns, for the `with` statement."""
+
+    grid: tuple[Expr, ...]
+    threads: int
+    persistent: bool | None
+    cluster: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDeclaration:
+    """What T.Tensor returns inside a program: shape items as evaluated, and the places they were written at."""
+
+    shape: tuple[object, ...]
+    dtype: object
+    strides: tuple[object, ...] | None
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFunction:
+    """A function defined inside a tile program, or a macro: inlined where it is called."""
+
+    name: str
+    tree: ast.FunctionDef
+    frame: Frame
+    defaults: tuple[object, ...]
+    keyword_defaults: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a tile value, such as `x.astype`."""
+
+    name: str
+    receiver: Expr
+
+
+TileValue = Expr | Buffer | BufferSlice
+_EXPR_TYPES: tuple[type, ...] = get_args(Expr)
+_TILE_TYPES: tuple[type, ...] = (*_EXPR_TYPES, Buffer, BufferSlice, Method, Loop, KernelLaunch, ConstExtent)
+
+
+def unwrap(value: object) -> object:
+    """The value as the walker sees it: a dynamic extent is its expression."""
+    if type(value) is SymbolicExtent:
+        return value.expr
+    if type(value) is ConstExtent and value.value is not None:
+        return value.value
+    return value
+
+
+def is_tile_value(value: object) -> bool:
+    """Whether a value belongs to the kernel's run time."""
+    return isinstance(value, _TILE_TYPES)
+
+
+def holds_tile_value(value: object) -> bool:
+    """Whether a value is a tile value or a container of some."""
+    if isinstance(value, tuple | list | set | frozenset):
+        return any(holds_tile_value(item) for item in value)
+    if isinstance(value, dict):
+        return any(holds_tile_value(item) for item in (*value.keys(), *value.values()))
+    return is_tile_value(value) or isinstance(value, SymbolicExtent)
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real)
+
+
+def is_expr(value: object) -> bool:
+    return isinstance(value, _EXPR_TYPES)
+
+
+def number_to_const(value: object, location: Location) -> Const:
+    """The literal for a Python (or NumPy) number, with the name of the parameter it is."""
+    if isinstance(value, NamedInt):
+        literal = build.const(int(value), None, location)
+        return Const(literal.value, literal.dtype, location, value.name)
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return build.const(bool(value), None, location)
+    if isinstance(value, numbers.Integral):
+        return build.const(int(value), None, location)
+    assert isinstance(value, numbers.Real)
+    return build.const(float(value), None, location)

@@ -1,0 +1,205 @@
+"""Tensors of a tile program: their shapes, dtypes and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilegen.errors import TilegenError
+from tilegen.ir import build
+from tilegen.ir.expressions import BinaryOp, Const, Expr, Var
+from tilegen.ir.types import BY_NAME, DType, float32
+from tilegen.language.operation import operation, outside_kernel
+
+Extent = int | str | Expr
+DTypeLike = DType | str
+
+
+def as_dtype(dtype: object) -> DType:
+    """The DType that a user's spelling means: a DType, a name, or a NumPy/PyTorch dtype object.
+
+    Raises:
+        TilegenError: for an unknown name.
+    """
+    if isinstance(dtype, DType):
+        return dtype
+    name = (
+        dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
+    )
+    if name in BY_NAME:
+        return BY_NAME[name]
+    import difflib
+
+    close = difflib.get_close_matches(name, list(BY_NAME), n=3, cutoff=0.6)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise TilegenError(f"unknown element type {name!r}{hint}")
+
+
+class SymbolicExtent:
+    """An extent that is known at launch only; Python arithmetic on it gives extents again."""
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+
+    def __repr__(self) -> str:
+        return self.expr.name if isinstance(self.expr, Var) else "SymbolicExtent(…)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SymbolicExtent) and self.expr == other.expr
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def _combine(self, op: BinaryOp, other: object, reflected: bool = False) -> SymbolicExtent:
+        if isinstance(other, SymbolicExtent):
+            operand: Expr | int = other.expr
+        elif isinstance(other, int):
+            operand = other
+        else:
+            return NotImplemented
+        left, right = (operand, self.expr) if reflected else (self.expr, operand)
+        return SymbolicExtent(build.binary(op, left, right))
+
+    def __add__(self, other: object) -> SymbolicExtent:
+        return self._combine("+", other)
+
+    def __radd__(self, other: object) -> SymbolicExtent:
+        return self._combine("+", other, reflected=True)
+
+    def __sub__(self, other: object) -> SymbolicExtent:
+        return self._combine("-", other)
+
+    def __rsub__(self, other: object) -> SymbolicExtent:
+        return self._combine("-", other, reflected=True)
+
+    def __mul__(self, other: object) -> SymbolicExtent:
+        return self._combine("*", other)
+
+    def __rmul__(self, other: object) -> SymbolicExtent:
+        return self._combine("*", other, reflected=True)
+
+    def __floordiv__(self, other: object) -> SymbolicExtent:
+        return self._combine("//", other)
+
+    def __mod__(self, other: object) -> SymbolicExtent:
+        return self._combine("%", other)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What a tensor argument looks like: `shape` of integers, names of dynamic extents, or expressions over them;
+    `strides` in elements, None for row-major."""
+
+    shape: tuple[Extent, ...]
+    dtype: DType
+    strides: tuple[Extent, ...] | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+def as_extent(item: Any) -> Extent:
+    """A shape item as an int, a name or an expression.
+
+    Raises:
+        TilegenError: for anything else, and for a negative extent.
+    """
+    if isinstance(item, SymbolicExtent):
+        item = item.expr
+    match item:
+        case Const(value=value):
+            return int(value)
+        case Var(name=name, role="extent"):
+            return name
+        case str():
+            if not item.isidentifier():
+                raise TilegenError(f"a dynamic extent is named by an identifier, not {item!r}")
+            return item
+        case bool():
+            raise TilegenError("a shape holds integers, not booleans")
+    if hasattr(item, "__index__"):
+        value = int(item.__index__())
+        if value < 0:
+            raise TilegenError(f"a shape holds non-negative integers, not {value}")
+        return value
+    if isinstance(item, Expr):
+        return item
+    raise TilegenError(f"a shape holds integers, names and T.dynamic extents, not {item!r}")
+
+
+def _extents(items: object) -> tuple[Extent, ...]:
+    if isinstance(items, Iterable) and not isinstance(items, str):
+        return tuple(as_extent(item) for item in items)
+    return (as_extent(items),)
+
+
+def make_spec(shape: object, dtype: object = float32, strides: object = None) -> TensorSpec:
+    """Checks and normalises the arguments of `T.Tensor`.
+
+    Raises:
+        TilegenError: for an unknown dtype, a bad extent, or strides of another rank.
+    """
+    extents = _extents(shape)
+    steps = None if strides is None else _extents(strides)
+    if steps is not None and len(steps) != len(extents):
+        raise TilegenError(f"{len(steps)} strides are given for a tensor of rank {len(extents)}")
+    return TensorSpec(extents, as_dtype(dtype), steps)
+
+
+class _TensorWord:
+    """`T.Tensor(shape, dtype, strides=None)`, also spelled `T.Tensor[shape, dtype]`.
+
+    In a tile program it declares an argument; outside it gives the `TensorSpec` for `emit`. Shape items are
+    integers, names ("M": a dynamic extent), `T.dynamic("M")`, or expressions over them.
+    """
+
+    __tile_operation__ = "Tensor"
+
+    def __call__(self, shape: Any, dtype: Any = float32, strides: Any = None) -> TensorSpec:
+        return make_spec(shape, dtype, strides)
+
+    def __getitem__(self, items: Any) -> TensorSpec:
+        shape, dtype = items
+        return make_spec(shape, dtype)
+
+
+Tensor = _TensorWord()
+Buffer = Tensor
+
+
+@operation
+def StridedTensor(shape: Any, strides: Any, dtype: Any = float32) -> TensorSpec:
+    """A tensor with explicit strides, in elements."""
+    return make_spec(shape, dtype, strides)
+
+
+@operation
+def dynamic(name: str, dtype: Any = "int32") -> SymbolicExtent:
+    """An extent that becomes a launch argument."""
+    if not name.isidentifier():
+        raise TilegenError(f"a dynamic extent is named by an identifier, not {name!r}")
+    return SymbolicExtent(Var(name, as_dtype(dtype), "extent"))
+
+
+symbolic = dynamic
+
+
+@operation
+def const(names: str) -> Any:
+    """`M, N = T.const("M, N")`: extents that the argument annotations bind to the shapes that emit is given."""
+    raise outside_kernel("const")
+
+
+@operation
+def empty(shape: Any, dtype: Any = float32) -> Any:
+    """An output tensor in global memory, allocated by the caller's framework; `return` it."""
+    raise outside_kernel("empty")
+
+
+def spec_of_array(shape: Sequence[int], dtype: object, strides: Sequence[int] | None = None) -> TensorSpec:
+    """The spec of a concrete array (strides in elements)."""
+    return make_spec(tuple(shape), dtype, None if strides is None else tuple(strides))
