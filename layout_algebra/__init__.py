@@ -7,7 +7,7 @@ operation is right on its whole domain or raises an error derived from `LayoutEr
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from layout_algebra.bank_conflicts import (
+from layout_algebra.banks import (
     bank_conflicts,
     consecutive_phases,
     default_phases,
@@ -87,7 +87,7 @@ from layout_algebra.tiling import (
     zipped_divide,
     zipped_product,
 )
-from layout_algebra.vector_width import contiguous_run, vector_width
+from layout_algebra.vectors import contiguous_run, vector_width
 
 if TYPE_CHECKING:
     from layout_algebra.drawing import draw_svg, draw_text

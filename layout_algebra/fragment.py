@@ -15,7 +15,7 @@ from layout_algebra.errors import (
     ProfileError,
 )
 from layout_algebra.fitting import try_fit
-from layout_algebra.int_tuple import column_major_strides, crd2idx, flatten, product_each
+from layout_algebra.int_tuple import column_major_strides, crd2idx, flatten, normalize, product_each
 from layout_algebra.layout import Layout, OffsetMap, coalesce, is_injective, make_layout
 from layout_algebra.layout import filter as filter_modes
 
@@ -30,7 +30,8 @@ class Fragment:
     no strides say, which `table` holds instead (index at `thread + threads * value`). Fragments are equal if
     they are the same map.
 
-    Raises IncompleteFragment unless the owners reach every coordinate of the tile and nothing else.
+    Raises IncompleteFragment unless the owners reach every coordinate of the tile and nothing else, ProfileError
+    on a nested shape or a layout of another rank.
     """
 
     shape: tuple[int, ...]
@@ -40,7 +41,7 @@ class Fragment:
     table: tuple[int, ...] | None
 
     def __init__(self, shape: Sequence[int], layout: Layout) -> None:
-        shape = flatten(tuple(shape))
+        shape = _tile_shape(shape)
         if layout.rank != 2 or isinstance(layout.shape, int):
             raise ProfileError(
                 f"a thread-value layout has two modes, thread and value; {layout} has {layout.rank}"
@@ -75,7 +76,7 @@ class Fragment:
         layout = _fit_with_origin(table, threads, values)
         if layout is not None:
             return cls(shape, layout)
-        shape = flatten(tuple(shape))
+        shape = _tile_shape(shape)
         entries = tuple([int(entry) for entry in table])
         _check_cover_of_table(shape, entries)
         fragment = cls.__new__(cls)
@@ -94,7 +95,7 @@ class Fragment:
 
         Raises IncompleteFragment as the class, CoordinateError where the function leaves the tile.
         """
-        extents = flatten(tuple(shape))
+        extents = _tile_shape(shape)
         strides = column_major_strides(extents)
         table = [
             crd2idx(coordinate(thread, value), extents, strides)
@@ -120,7 +121,7 @@ class Fragment:
         Raises IncompleteFragment where two coordinates claim one register or a register of some thread stays
         free, CoordinateError where `thread_of` names no thread.
         """
-        extents = flatten(tuple(shape))
+        extents = _tile_shape(shape)
         held: dict[tuple[int, int], int] = {}
         for index in range(prod(extents)):
             coordinate = _coordinate(extents, index)
@@ -264,6 +265,13 @@ class Fragment:
         return f"Fragment({self})"
 
 
+def _tile_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    tile = normalize(shape)
+    if isinstance(tile, int) or not all(isinstance(extent, int) and extent >= 1 for extent in tile):
+        raise ProfileError(f"the shape of a tile is a flat tuple of extents of at least 1, not {shape}")
+    return flatten(tile)
+
+
 def _coordinate(shape: Sequence[int], index: int) -> tuple[int, ...]:
     coordinate = []
     for extent in shape:
@@ -303,7 +311,7 @@ def _check_cover_of_table(shape: tuple[int, ...], table: Sequence[int]) -> None:
         raise IncompleteFragment(f"nobody holds coordinate {_coordinate(shape, missing)} of the tile {shape}")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _inverse(fragment: Fragment) -> tuple[tuple[tuple[int, int], ...], ...]:
     owners: list[list[tuple[int, int]]] = [[] for _ in range(fragment.size)]
     for position, index in enumerate(fragment.indices()):
@@ -312,7 +320,7 @@ def _inverse(fragment: Fragment) -> tuple[tuple[tuple[int, int], ...], ...]:
     return tuple([tuple(sorted(each)) for each in owners])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _offsets_in(fragment: Fragment, memory: OffsetMap) -> tuple[int, ...]:
     check_tile(fragment, memory)
     offsets = memory.offsets()
@@ -376,7 +384,7 @@ def _repeat(
     return Fragment.from_table(shape, fragment.threads, fragment.values * copies.size, table)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _reduce(fragment: Fragment, dimension: int) -> Fragment:
     shape = fragment.shape[:dimension] + fragment.shape[dimension + 1 :]
     kept = flatten(column_major_strides(shape))

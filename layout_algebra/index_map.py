@@ -268,7 +268,7 @@ def _evaluated(expression: sympy.Expr) -> sympy.Expr:
     return expression if expression.is_Atom else expression.func(*map(_evaluated, expression.args))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _table(index_map: IndexMap) -> tuple[tuple[int, ...], ...]:
     shape = index_map.shape
     evaluate = sympy.lambdify(index_map.variables, index_map.expressions, modules=[NAMESPACE])
@@ -276,6 +276,6 @@ def _table(index_map: IndexMap) -> tuple[tuple[int, ...], ...]:
     return tuple([tuple(evaluate(*coordinate[::-1])) for coordinate in backwards])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _offsets(index_map: IndexMap) -> tuple[int, ...]:
     return tuple([results[0] for results in _table(index_map)])

@@ -19,7 +19,10 @@ def complement(layout: Layout, cotarget: IntTuple = 1) -> Layout:
     NotDivisible where `cotarget` is larger than the end of the last run, but no multiple of it (CuTe rounds
     up).
     """
-    return _complement(layout, product(cotarget))
+    target = product(cotarget)
+    if target < 1:
+        raise LayoutError(f"a complement fills at least one offset, not {cotarget}")
+    return _complement(layout, target)
 
 
 @lru_cache(maxsize=16384)

@@ -148,7 +148,7 @@ def table_of_modes(modes: Sequence[Mode]) -> list[int]:
     return table
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _offsets(modes: tuple[Mode, ...]) -> tuple[int, ...]:
     return tuple(table_of_modes(modes))
 

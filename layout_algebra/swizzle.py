@@ -127,7 +127,7 @@ class ComposedLayout:
         return " o ".join([*parts, str(self.layout)])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _composed_offsets(composed: ComposedLayout) -> tuple[int, ...]:
     swizzled = composed.swizzled
     image = {offset: swizzled(offset) for offset in dict.fromkeys(composed.layout.offsets())}

@@ -222,6 +222,9 @@ def test_errors():
         Fragment((16, 8), Layout(128))
     with pytest.raises(ProfileError):
         Fragment((4, 4), Layout((2, 2, 4)))
+    for shape in (((4, 4),), (4, 0), 16):
+        with pytest.raises(ProfileError):
+            Fragment(shape, Layout((4, 4)))
     for layout in (Layout((4, 2)), Layout((4, 8)), Layout((4, 4), (1, 1)), Layout((4, 4), (1, -4))):
         with pytest.raises(IncompleteFragment):
             Fragment((4, 4), layout)

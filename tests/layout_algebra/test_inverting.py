@@ -71,6 +71,8 @@ def test_known_complements():
     assert complement(Layout((4, 2), (2, 0)), (4, 6)) == Layout((2, 3), (1, 8))
     with pytest.raises(NotDivisible):
         complement(Layout(4), 10)
+    with pytest.raises(LayoutError):
+        complement(Layout(4), 0)
     for layout in (Layout((2, 2), (1, 3)), Layout((4, 2), (1, 2)), Layout(2, -1)):
         with pytest.raises(NotComplementable):
             complement(layout, 12)
