@@ -16,7 +16,7 @@ from tilegen.lower.pipeline_warp_specialised import (
 from tilegen.lower.shared_tiles import buffer_member
 from tilegen.lower.statements import lower_statements
 from tilegen.lower.threads import coordinate
-from tilegen.lower.tiles import TileLoop, tile_loop
+from tilegen.lower.tiles import TileLoop, reuses_tiles, tile_loop
 from tilegen.lower.tma_store import finish_stores
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
@@ -110,11 +110,11 @@ def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, ti
     warpgroup = context.constant("kWarpgroup", 128, "threads")
     consumers = context.plan.consumers
     others = "warpgroup 1 consumes" if consumers == 1 else f"1 to {consumers} consume"
-    setup = initialise_barriers(context, tiles.repeats)
+    setup = initialise_barriers(context, reuses_tiles(context))
     producer = producer_role(context, kernel, tiles)
     declarations = fragment_declarations(context, kernel)
     consumer = consumer_role(context, kernel, folded, tiles, declarations)
-    context.members += barrier_members(context, tiles.repeats)
+    context.members += barrier_members(context, reuses_tiles(context))
     return [
         Declare("int", "warpgroup", c.operation("/", "threadIdx.x", warpgroup), const=True, comment=f"0 produces, {others}"),
         Blank(),

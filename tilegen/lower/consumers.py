@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from tilegen.ir.nodes import Buffer, Copy, Fill, For, Gemm, If, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
 from tilegen.lower.loops import loop_head
+from tilegen.lower.scalar import scalar
+from tilegen.lower.tiles import persistent_tiles
 from tilegen.lower.tma_store import lower_staged_store
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
@@ -55,8 +58,12 @@ class Consumers:
     # ------------------------------------------------------------------------------------- statements
 
     def block(self, statements: tuple[Stmt, ...], loop: For | None = None) -> list[CStmt]:
-        """The statements of one body; hand-overs of `loop` are waited for and released in it."""
-        mine = [h for h in self.context.plan.hand_overs if h.loop is loop]
+        """The statements of one body; the hand-overs that its own copies fill are waited for and released in it."""
+        mine = [
+            h
+            for h in self.context.plan.hand_overs
+            if (h.loop is loop if loop is not None else any(h.copies[0] is s for s in statements))
+        ]
         out: list[CStmt] = []
         for position, statement in enumerate(statements):
             if isinstance(statement, Copy) and self.context.plan.hand_over_of(statement) is not None:
@@ -75,6 +82,8 @@ class Consumers:
                 return out
             case For() if statement.kind == "pipelined":
                 out = self.pipelined(statement)
+            case For() | If() | Persistent():
+                out = self.nested(statement)
             case Fill() if statement in self.context.folded.fills:
                 return []
             case Copy() if statement in self.context.plan.staging:
@@ -89,6 +98,35 @@ class Consumers:
         for hand_over in last:
             out += self.release(hand_over)
         return out
+
+    def nested(self, statement: For | If | Persistent) -> list[CStmt]:
+        """Control flow around statements of the consumers; nothing is outstanding at its borders."""
+        out = self.settle(len(self.outstanding)) if self.outstanding else []
+        out += self.context.comment(statement.location) if isinstance(statement, If) else []
+        loose, seen = dict(self.loose), dict(self.seen)
+        match statement:
+            case For():
+                head = loop_head(self.context, statement)
+                body = (*self.nested_block(statement.body), *self.end_of_iteration(loose, seen))
+                unroll = True if statement.kind == "unroll" else None
+                step = scalar(self.context, statement.step)
+                out.append(
+                    ForC(head.variable, head.start, head.stop, body, step, unroll=unroll, comment=head.comment)
+                )
+            case If(condition, then, otherwise):
+                taken, other = self.nested_block(then), self.nested_block(otherwise)
+                out.append(IfC(scalar(self.context, condition), taken, other))
+            case Persistent():
+                tiles = persistent_tiles(self.context, statement)
+                body = (*self.nested_block(statement.body), *self.end_of_iteration(loose, seen))
+                out += tiles.wrap(self.context, list(body))
+            case _:
+                assert_never(statement)
+        return out
+
+    def nested_block(self, statements: tuple[Stmt, ...]) -> tuple[CStmt, ...]:
+        body = self.block(statements)
+        return (*body, *(self.settle(len(self.outstanding)) if self.outstanding else []))
 
     def gemm(self, gemm: Gemm) -> list[CStmt]:
         return [*self.context.comment(gemm.location), *lower_gemm(self.context, gemm, self.accumulate(gemm))]

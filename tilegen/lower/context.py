@@ -82,7 +82,10 @@ class Context:
     def literal(self, expr: Const) -> CExpr:
         """A constant under the name of the parameter that it was written as, or plain."""
         if expr.name and isinstance(expr.value, int) and not isinstance(expr.value, bool):
-            return self.constant(constant_name(expr.name), expr.value)
+            name = constant_name(expr.name)
+            known = self.constants.get(name)
+            if known is None or known.value == Literal(expr.value):
+                return self.constant(name, expr.value)
         return Literal(expr.value)
 
     def primitive(self, name: str, **parameters: object) -> None:

@@ -13,7 +13,7 @@ from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
 from tilegen.lower.shared_tiles import extent_constants
 from tilegen.lower.statements import lower_statement
-from tilegen.lower.tiles import TileLoop
+from tilegen.lower.tiles import TileLoop, persistent_tiles, reuses_tiles
 from tilegen.lower.tma import lower_load
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
@@ -41,6 +41,9 @@ class Producer:
                     out.append(Declare("int", var.name, scalar(self.context, value), const=not statement.mutable))
                 case For() if self.loads(statement.body):
                     out += self.loop(statement)
+                case Persistent() if self.loads(statement.body):
+                    tiles = persistent_tiles(self.context, statement)
+                    out += tiles.wrap(self.context, self.block(statement.body))
                 case If() if self.loads((statement,)):
                     out.append(
                         IfC(
@@ -64,6 +67,9 @@ class Producer:
             match statement:
                 case Copy() if self.context.plan.hand_over_of(statement) is not None:
                     if name in variables((statement.source.offsets, statement.target.offsets)):
+                        return True
+                case Persistent() if self.loads(statement.body):
+                    if name in variables(statement.extents) or self.feeds(statement.body, name):
                         return True
                 case For() if self.loads(statement.body):
                     if name in variables((statement.start, statement.stop)) or self.feeds(statement.body, name):
@@ -190,9 +196,9 @@ def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CS
     context.primitive("register_release")
     assert context.plan.registers is not None
     registers = context.constant("kProducerRegisters", context.plan.registers.producer)
-    producer = Producer(context, tiles.repeats)
+    producer = Producer(context, reuses_tiles(context))
     issue = [
-        *ring_states(context, 1, tiles.repeats, "every stage starts empty"),
+        *ring_states(context, 1, reuses_tiles(context), "every stage starts empty"),
         *tiles.wrap(context, producer.block(tiles.body(kernel))),
     ]
     context.ring_stage.clear()
@@ -220,14 +226,14 @@ def consumer_role(
             return Literal(False, "bool")
         return c.operation(">", loop_variable(context, loop), scalar(context, loop.start))
 
-    consumers = Consumers(context, lower_statement, accumulate, reused=tiles.repeats)
+    consumers = Consumers(context, lower_statement, accumulate, reused=reuses_tiles(context))
     for hand_over in context.plan.hand_overs:
         if hand_over.stages > 1:
             context.ring_stage.update({name: c.member(hand_over.ring, "stage") for name in hand_over.buffers})
     body = consumers.block(tiles.body(kernel))
     if consumers.outstanding:
         body += consumers.settle(len(consumers.outstanding))
-    body += consumers.end_of_tile() if tiles.repeats else []
+    body += consumers.end_of_tile() if reuses_tiles(context) else []
     context.ring_stage.clear()
     return [
         Expression(c.call("register_acquire", template=(registers,))),

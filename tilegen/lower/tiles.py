@@ -6,12 +6,13 @@ import ast
 from dataclasses import dataclass
 
 from tilegen.ir.expressions import Const
-from tilegen.ir.nodes import Kernel, Stmt
+from tilegen.ir.nodes import Kernel, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation
 from tilegen.model.statements import CStmt, Declare, ForC
+from tilegen.schedule.analysis import each_statement
 
 AXES = ("x", "y", "z")
 
@@ -86,14 +87,7 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
     if plan.persistent or ordered:
         loop = TileLoop(plan.persistent, ordered, _extents(context, kernel, names), tuple(names))
     if ordered:
-        assert plan.rasterisation is not None
-        context.constant("kRasterGroup", plan.rasterisation.panel, _panel_comment(plan.rasterisation.order))
-        context.helper(
-            "raster_tiles",
-            first=names[0],
-            second=names[1],
-            order=plan.rasterisation.order,
-        )
+        _panels(context, names)
     if not plan.persistent:
         if ordered:
             context.prologue += loop.coordinates(context, c.expr("blockIdx.x"))
@@ -101,6 +95,32 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
             for name, axis in zip(names, AXES, strict=False):
                 context.prologue.append(Declare("int", name, c.expr(f"blockIdx.{axis}"), const=True))
     return loop
+
+
+def reuses_tiles(context: Context) -> bool:
+    """Whether a block computes several tiles, so that what it loads once a tile is loaded again and again."""
+    body = context.program.kernel.body
+    return context.plan.persistent or any(isinstance(s, Persistent) for s in each_statement(body))
+
+
+def persistent_tiles(context: Context, loop: Persistent) -> TileLoop:
+    """The walk of an explicit `T.Persistent`: the launch's blocks take the tiles in turn."""
+    names = [var.name for var in loop.vars]
+    for name in names:
+        context.environment[name] = Name(name)
+        context.ranges[name] = (0, None)
+    ordered = len(names) == 2 and context.plan.rasterisation is not None
+    if ordered:
+        _panels(context, names)
+    return TileLoop(True, ordered, tuple(scalar(context, extent) for extent in loop.extents), tuple(names))
+
+
+def _panels(context: Context, names: list[str]) -> None:
+    """The helper that walks tiles in panels."""
+    rasterisation = context.plan.rasterisation
+    assert rasterisation is not None
+    context.constant("kRasterGroup", rasterisation.panel, _panel_comment(rasterisation.order))
+    context.helper("raster_tiles", first=names[0], second=names[1], order=rasterisation.order)
 
 
 def _panel_comment(order: str) -> str:

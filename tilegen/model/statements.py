@@ -35,7 +35,7 @@ class Declare:
     value: CExpr | None = None
     dimensions: tuple[CExpr, ...] = ()
     const: bool = False
-    comment: str = ""
+    comment: str | tuple[str | CExpr, ...] = ""  # text with expressions in between
     structured: tuple[str, ...] = ()  # const auto [a, b] = value; name is then unused
     reference: bool = False
     alignment: int = 0  # alignas(n) in bytes; 0 for none

@@ -1,12 +1,121 @@
-"""Placeholder until the multistage schedule lands."""
+"""The schedule of Ampere and Ada, and of Hopper where the TMA unit cannot load: a ring of cp.async stages.
+
+All threads load and compute. One barrier an iteration tells that a tile has landed and that its predecessor has been
+left, so that the copies for a later tile may overwrite it.
+"""
 
 from __future__ import annotations
 
+from math import gcd
+
+from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.nodes import Program
+from tilegen.inference.loops import as_loop
+from tilegen.inference.vector_access import aligned_elements
+from tilegen.ir.nodes import Copy, For, Kernel, Program
+from tilegen.schedule.analysis import each_statement, writes
 from tilegen.schedule.plan import Plan
+from tilegen.schedule.plan_simple import check_threads
+from tilegen.schedule.registers import fragment_registers
 from tilegen.target import Target
+
+LOOP_REGISTERS = 64  # addresses and operand fragments beside the accumulators
 
 
 def plan_multistage(program: Program, target: Target, decisions: Decisions) -> Plan | str:
-    return ""
+    """The plan, or why the kernel cannot run so ("" when there is nothing to say)."""
+    if not target.has("cp_async"):
+        return ""
+    kernel = program.kernel
+    rings: dict[str, int] = {}
+    loops: list[tuple[For, tuple[Copy, ...]]] = []
+    for statement in each_statement(kernel.body):
+        if isinstance(statement, For) and statement.kind == "pipelined" and (statement.num_stages or 0) >= 2:
+            copies = staged_copies(kernel, statement, decisions)
+            if copies:
+                loops.append((statement, copies))
+                rings.update({copy.target.buffer.name: statement.num_stages or 1 for copy in copies})
+    if not loops:
+        return ""
+    check_threads(program, target)
+    used = sum(
+        decisions.shared[buffer.name].bytes * rings.get(buffer.name, 1)
+        for buffer in (*kernel.allocations, *decisions.scratch)
+        if buffer.scope == "shared"
+    )
+    limit = target.limits.shared_bytes_per_block
+    if used > limit:
+        loop, copies = loops[0]
+        stage = sum(decisions.shared[copy.target.buffer.name].bytes for copy in copies)
+        fitting = (loop.num_stages or 1) - -(-(used - limit) // stage)
+        remedy = f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
+        raise ProgramError(
+            loop.location,
+            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block has on {target.name} "
+            f"({limit:,})",
+            remedy=f"{remedy} ({stage:,} bytes a stage)",
+        )
+    plan = Plan(
+        kind="multistage",
+        threads=kernel.threads,
+        computing=kernel.threads,
+        consumers=0,
+        persistent=bool(kernel.persistent),
+        blocks_per_multiprocessor=_residency(kernel, decisions, target, used),
+        cluster=kernel.cluster,
+        rasterisation=kernel.rasterisation,
+    )
+    for loop, _ in loops:
+        plan.stages[loop] = loop.num_stages or 1
+    return plan
+
+
+def staged_copies(kernel: Kernel, loop: For, decisions: Decisions) -> tuple[Copy, ...]:
+    """The copies of a loop that run ahead: whole shared tiles from tensors that nothing writes, filled once an
+    iteration."""
+    written = {buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"}
+    copies = []
+    for statement in loop.body:
+        if not isinstance(statement, Copy):
+            continue
+        source, sink = statement.source, statement.target
+        if source.buffer.scope != "global" or sink.buffer.scope != "shared" or source.buffer.name in written:
+            continue
+        if source.buffer.dtype != sink.buffer.dtype or sink.tile != sink.buffer.extents:
+            continue
+        if len(source.kept) > 2 or decisions.layout(sink.buffer).transposed or not async_bytes(statement, decisions):
+            continue
+        writers = [
+            s for s in each_statement(kernel.body) if not isinstance(s, For) and sink.buffer in writes(s)
+        ]
+        if len(writers) == 1:
+            copies.append(statement)
+    return tuple(copies)
+
+
+def async_bytes(copy: Copy, decisions: Decisions) -> int:
+    """Bytes of one cp.async of this copy: 16, 8 or 4; 0 where not even 4 are aligned in both places."""
+    loop = as_loop(copy)
+    assert loop is not None
+    layout = decisions.layout(copy.target.buffer)
+    width = min(
+        aligned_elements(
+            access,
+            loop.names,
+            len(loop.names) - 1,
+            decisions.divisors,
+            layout if access.buffer.scope == "shared" else None,
+        )
+        for access in loop.accesses
+    )
+    size = gcd(width, layout.group) * copy.target.buffer.dtype.bytes
+    return size if size >= 4 else 0
+
+
+def _residency(kernel: Kernel, decisions: Decisions, target: Target, used: int) -> int:
+    """Two blocks a multiprocessor where shared memory and registers allow both, else one."""
+    limits = target.limits
+    if 2 * (used + limits.reserved_shared_bytes) > limits.shared_bytes_per_multiprocessor:
+        return 1
+    registers = limits.registers_per_multiprocessor // (2 * kernel.threads)
+    return 2 if registers >= fragment_registers(kernel, decisions) + LOOP_REGISTERS else 1
