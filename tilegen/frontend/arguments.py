@@ -141,8 +141,9 @@ def _given_extent(context: Context, hint: str, given: Extent) -> Expr:
     """A dynamic extent from the caller's spec; equal names mean equal extents."""
     if isinstance(given, str):
         return extent_variable(context, given, hint)
-    names = free_vars(cast(Expr, given))
-    return substitute(cast(Expr, given), {name: extent_variable(context, name, name) for name in names})
+    expr = build.as_expr(given)
+    names = free_vars(expr)
+    return substitute(expr, {name: extent_variable(context, name, name) for name in names})
 
 
 def extent_variable(context: Context, name: str, hint: str) -> Var:
@@ -171,13 +172,13 @@ def as_extent_expression(context: Context, item: object, location: Location) -> 
             related=[(item.location, f"{item.name} is introduced here")],
         )
     if is_number(item):
-        if int(cast(int, item)) != item or cast(int, item) < 0:
+        if int(item) != item or item < 0:
             raise ProgramError(location, f"{item} is not an extent; extents are non-negative integers")
-        literal = build.const(int(cast(int, item)))
+        literal = build.const(int(item))
         name = item.name if isinstance(item, NamedInt) else ""
         return Const(literal.value, literal.dtype, location, name)
     if is_expr(item):
-        expr = cast(Expr, item)
+        expr = item
         mapping = {
             name: extent_variable(context, name, name)
             for name in free_vars(expr)
@@ -242,7 +243,7 @@ def declare_scalar(context: Context, name: str, dtype: DType, node: ast.stmt | a
         value = context.fixed_parameters[name]
         if not is_number(value):
             context.fail(node, f"{name} is declared as {dtype}, but is given {value!r}")
-        context.frames[0].scopes[0][name] = build.const(cast(float, value), dtype)
+        context.frames[0].scopes[0][name] = build.const(value, dtype)
         return
     var = Var(context.names.unique(name), dtype, "scalar", context.location(node))
     context.scalars[name] = var

@@ -8,7 +8,7 @@ import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from tilegen.errors import TilegenError
 from tilegen.frontend.context import Context
@@ -56,7 +56,7 @@ class WordCall:
             self.fail(name, f"{name} of T.{self.word} is {meaning}, not {shown}")
         return value
 
-    def fail(self, name: str, message: str, remedy: str = "") -> Any:
+    def fail(self, name: str, message: str, remedy: str = "") -> NoReturn:
         self.context.fail(self.node_of(name), message, remedy)
 
 

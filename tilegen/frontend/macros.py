@@ -6,14 +6,14 @@ import ast
 import builtins
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from tilegen.diagnostics import ProgramError
 from tilegen.frontend.context import Context, Frame, Returned
 from tilegen.frontend.source import Source, source_of
 from tilegen.frontend.values import LocalFunction, NamedInt, is_expr
 from tilegen.frontend.variables import define
-from tilegen.ir.expressions import Const, Expr, Load, Var
+from tilegen.ir.expressions import Const, Load, Var
 from tilegen.ir.location import Location
 from tilegen.ir.walk import subexpressions
 from tilegen.language.functions import Macro
@@ -209,7 +209,7 @@ def _by_value(context: Context, name: str, value: object, location: Location) ->
     element, so that a macro can pass it on to T.copy as a corner."""
     if not is_expr(value) or isinstance(value, Const | Load) or not context.inside_kernel:
         return value
-    expr = cast(Expr, value)
+    expr = value
     changing = any(
         isinstance(part, Load) or (isinstance(part, Var) and part.name in context.mutable)
         for part in subexpressions(expr)

@@ -141,8 +141,8 @@ def _read(code: CodeType, filename: str) -> Source:
         lines, first_line = inspect.getsourcelines(code)
     except (OSError, TypeError) as error:
         raise TilegenError(
-            f"Python has no source for {code.co_name} ({filename}); tile programs are read from their source, so define "
-            "it in a file or in a notebook cell"
+            f"Python has no source for {code.co_name} ({filename}); tile programs are read from their source, so "
+            "define it in a file or in a notebook cell"
         ) from error
     text = "".join(lines).replace("\r\n", "\n")
     dedented = textwrap.dedent(text)

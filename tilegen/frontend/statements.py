@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from tilegen.frontend import arguments
+from tilegen.frontend.containers import bind_target, python, unpack
 from tilegen.frontend.context import Context, LeaveLoop, Returned
-from tilegen.frontend.expressions import binary_operation, bind_target, python, to_condition, unpack
+from tilegen.frontend.expressions import binary_operation, to_condition
 from tilegen.frontend.indexing import index_buffer
 from tilegen.frontend.loops import kernel_loop
 from tilegen.frontend.macros import local_function
@@ -23,7 +24,7 @@ from tilegen.frontend.values import (
 )
 from tilegen.frontend.variables import assign_name, assign_variable, define, promote, typed_definition
 from tilegen.frontend.with_kernel import kernel_block
-from tilegen.ir.expressions import Const, Expr, Load, Var
+from tilegen.ir.expressions import Const, Load, Var
 from tilegen.ir.nodes import Buffer, If
 from tilegen.ir.types import DType
 from tilegen.ir.walk import subexpressions
@@ -136,7 +137,7 @@ def _must_settle(context: Context, targets: Sequence[ast.expr], values: Sequence
         (isinstance(part, Load) and writes_memory) or (isinstance(part, Var) and part.name in written)
         for value in values
         if is_expr(value)
-        for part in subexpressions(cast(Expr, value))
+        for part in subexpressions(value)
     )
 
 
@@ -151,7 +152,7 @@ def _copy_of(context: Context, target: ast.expr, value: object, node: ast.stmt) 
     if not is_expr(value) or isinstance(value, Const):
         return value
     hint = f"{target.id}_new" if isinstance(target, ast.Name) else "value"
-    return define(context, hint, cast(Expr, value), context.location(node))
+    return define(context, hint, value, context.location(node))
 
 
 def _assign_element(context: Context, node: ast.stmt, target: ast.Subscript, value: object) -> None:

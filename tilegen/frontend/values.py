@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import numbers
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypeGuard, get_args
 
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr
@@ -139,11 +139,11 @@ def holds_tile_value(value: object) -> bool:
     return is_tile_value(value) or isinstance(value, SymbolicExtent)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, numbers.Real)
 
 
-def is_expr(value: object) -> bool:
+def is_expr(value: object) -> TypeGuard[Expr]:
     return isinstance(value, _EXPR_TYPES)
 
 

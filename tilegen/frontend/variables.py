@@ -40,7 +40,8 @@ def assign_name(context: Context, name: str, value: object, node: ast.stmt, targ
         return
     old = _bound(context, name)
     if isinstance(old, Var) and old.name in context.mutable and _is_scalar(value):
-        if not (_in_innermost_scope(context, name) and _changes_type(context, old, value, target)):
+        anew = _in_innermost_scope(context, name) and _changes_type(context, old, value, target)
+        if not anew:
             assign_variable(context, old, context.expression(value, target), node)
             return
     if not context.inside_kernel:
@@ -51,7 +52,6 @@ def assign_name(context: Context, name: str, value: object, node: ast.stmt, targ
     rebound = name in context.frame.rebound
     if is_expr(value) and (rebound or not isinstance(value, Const | Var) or _is_mutable(context, value)):
         location = context.location(node)
-        assert isinstance(value, Expr)
         context.bind(name, define(context, name, value, location, mutable=rebound))
     elif isinstance(value, tuple | list) and holds_tile_value(value):
         context.bind(name, type(value)(_settled(context, name, item, node) for item in value))
@@ -135,23 +135,21 @@ def assign_variable(context: Context, var: Var, value: Expr, node: ast.stmt) -> 
 def promote(context: Context, statements: Sequence[ast.stmt], node: ast.stmt) -> None:
     """Before a block that the kernel may run more or less than once: every number bound outside that the block
     assigns becomes a variable of the kernel."""
+    location = context.location(node)
     for name in assigned_names(statements):
         value = _bound(context, name)
         if isinstance(value, Var) and value.name in context.mutable:
             continue
-        if not _is_scalar(value):
-            continue
-        location = context.location(node)
         if is_number(value):
             literal = number_to_const(value, location)
             key = f"{location.file}:{location.line}:{location.column}:{name}"
-            dtype = context.widened.get(key, literal.dtype)
-            start: Expr = build.cast(literal, dtype)
+            start = build.cast(literal, context.widened.get(key, literal.dtype))
             var = define(context, name, start, location, mutable=True)
             context.mutable[var.name] = key
-        else:
-            assert isinstance(value, Expr)
+        elif is_expr(value):
             var = define(context, name, value, location, mutable=True)
+        else:
+            continue
         _rebind(context, name, var)
 
 

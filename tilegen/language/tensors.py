@@ -59,7 +59,7 @@ class SymbolicExtent:
         elif isinstance(other, int):
             operand = other
         else:
-            return NotImplemented
+            raise TypeError(f"extents are combined with integers and extents, not {other!r}")
         left, right = (operand, self.expr) if reflected else (self.expr, operand)
         return SymbolicExtent(build.binary(op, left, right))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, cast
+from typing import Any, Literal
 
 from tilegen.frontend.calls import WordCall, dtype_argument, handles
 from tilegen.frontend.context import KernelState
@@ -54,13 +54,15 @@ def _cluster(call: WordCall, rank: int) -> tuple[int, int, int]:
     dims = call.arguments["cluster_dims"]
     if dims is None:
         return (1, 1, 1)
-    items = [dims] if isinstance(dims, int) else list(dims) if isinstance(dims, Iterable) else [None]
+    items: list[Any] = (
+        [dims] if isinstance(dims, int) else list(dims) if isinstance(dims, Iterable) else [None]
+    )
     if not all(isinstance(item, int) and item > 0 for item in items):
         call.fail("cluster_dims", f"cluster_dims holds positive integers, one a grid axis, not {dims!r}")
     if len(items) > 3 or any(item != 1 for item in items[rank:]):
         call.fail("cluster_dims", f"cluster_dims has {len(items)} extents, but the grid has {rank} axes")
-    padded = (items + [1, 1])[:3]
-    return int(padded[0]), int(padded[1]), int(padded[2])
+    x, y, z = [*items, 1, 1][:3]
+    return int(x), int(y), int(z)
 
 
 _SCOPES: dict[str, tuple[Scope, tuple[str, ...]]] = {
@@ -96,9 +98,10 @@ def _extent(call: WordCall, item: object) -> Expr:
             "the shape of a tile is fixed at generation time, but this extent is only known to the kernel",
             "use a Python integer, such as a parameter of the program",
         )
-    if not is_number(item) or int(cast(int, item)) != item or cast(int, item) <= 0:
+    if not is_number(item) or int(item) != item or item <= 0:
         call.fail("shape", f"the shape of a tile holds positive integers, not {item!r}")
-    literal = build.const(int(cast(int, item)), None, call.location)
+    size = int(item)
+    literal = build.const(size, None, call.location)
     return Const(literal.value, literal.dtype, call.location, item.name if isinstance(item, NamedInt) else "")
 
 

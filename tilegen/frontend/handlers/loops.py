@@ -49,12 +49,12 @@ def _step(context: Context, step: Expr, node: ast.expr) -> Expr:
 def _serial(call: WordCall) -> object:
     context = call.context
     start, stop, step = (call.arguments[name] for name in ("start", "stop", "step"))
-    first = _integer(context, start, call.node_of("start"), "a loop's bound")
+    first: Expr = _integer(context, start, call.node_of("start"), "a loop's bound")
     if stop is None:
-        first, last = build.const(0), first
+        last, first = first, build.const(0)
     else:
         last = _integer(context, stop, call.node_of("stop"), "a loop's bound")
-    stride = build.const(1) if step is None else call.scalar("step")
+    stride: Expr = build.const(1) if step is None else call.scalar("step")
     return Loop(call.word, _kind(call.word), (), first, last, _step(context, stride, call.node_of("step")))
 
 
@@ -77,9 +77,9 @@ def _parallel(call: WordCall) -> object:
 @handles("Pipelined")
 def _pipelined(call: WordCall) -> object:
     context = call.context
-    first = _integer(context, call.arguments["start"], call.node_of("start"), "a loop's bound")
+    first: Expr = _integer(context, call.arguments["start"], call.node_of("start"), "a loop's bound")
     if call.arguments["stop"] is None:
-        first, last = build.const(0), first
+        last, first = first, build.const(0)
     else:
         last = _integer(context, call.arguments["stop"], call.node_of("stop"), "a loop's bound")
     stages = call.arguments["num_stages"]

@@ -15,7 +15,7 @@ from tilegen.ir.types import DType, bool_, float32
 from tilegen.language import scalars
 
 
-def _by_python(call: WordCall, function: Callable[..., Any], *names: str) -> object | None:
+def _by_python(call: WordCall, function: Callable[..., Any], *names: str) -> Any:
     """The result where every argument is a Python number, else None."""
     values = [call.arguments[name] for name in names]
     if not all(is_number(value) for value in values):
@@ -23,7 +23,7 @@ def _by_python(call: WordCall, function: Callable[..., Any], *names: str) -> obj
     try:
         return function(*values)
     except (ArithmeticError, ValueError) as error:
-        return call.fail(names[0], f"T.{call.word}: {error}")
+        call.fail(names[0], f"T.{call.word}: {error}")
 
 
 def _floating(call: WordCall, name: str) -> Expr:
@@ -150,9 +150,7 @@ def _reinterpret(call: WordCall) -> object:
     try:
         return build.bitcast(operand, dtype, call.location)
     except ValueError as error:
-        return call.fail(
-            names[0], str(error), f"convert with T.cast first: {operand.dtype.bits} bits are needed"
-        )
+        call.fail(names[0], str(error), f"convert with T.cast first: {operand.dtype.bits} bits are needed")
 
 
 @handles("infinity", "max_value", "min_value")
@@ -161,7 +159,7 @@ def _limit(call: WordCall) -> object:
     try:
         return build.const(getattr(scalars, call.word)(dtype), dtype, call.location)
     except TilegenError as error:
-        return call.fail("dtype", str(error))
+        call.fail("dtype", str(error))
 
 
 _BITWISE = {
