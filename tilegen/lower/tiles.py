@@ -9,6 +9,7 @@ from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Kernel, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import scalar
+from tilegen.lower.statements import lower_statements
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation
 from tilegen.model.statements import CStmt, Declare, ForC
@@ -113,6 +114,12 @@ def persistent_tiles(context: Context, loop: Persistent) -> TileLoop:
     if ordered:
         _panels(context, names)
     return TileLoop(True, ordered, tuple(scalar(context, extent) for extent in loop.extents), tuple(names))
+
+
+def lower_persistent(context: Context, loop: Persistent) -> list[CStmt]:
+    """An explicit persistent loop in a kernel whose threads all do the same."""
+    tiles = persistent_tiles(context, loop)
+    return tiles.wrap(context, lower_statements(context, loop.body))
 
 
 def _panels(context: Context, names: list[str]) -> None:

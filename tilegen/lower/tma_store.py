@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.inference.fragment import Fragment, Mode
-from tilegen.ir.nodes import Copy
+from tilegen.ir.build import const
+from tilegen.ir.nodes import Buffer, Copy, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.conversion import packed_pair, pair_type
+from tilegen.lower.statements import lower_statement
 from tilegen.lower.threads import register_part, thread_part
 from tilegen.lower.tma import boxes, each_group
 from tilegen.model import build as c
@@ -142,7 +144,7 @@ def _to_shared(context: Context, copy: Copy, fragment: Fragment, staging: Stagin
     """Registers to the swizzled tile."""
     if context.target.has("stmatrix") and uses_stmatrix(fragment):
         return _by_stmatrix(context, copy, fragment, staging)
-    return _by_pairs(context, copy, fragment, staging)
+    return _by_loop(context, copy, staging)
 
 
 def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Staging) -> list[CStmt]:
@@ -207,11 +209,16 @@ def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Stag
     return [*out, loop]
 
 
-def _by_pairs(context: Context, copy: Copy, fragment: Fragment, staging: Staging) -> list[CStmt]:
-    """Two neighbouring elements a store, for fragments of other shapes."""
-    from tilegen.lower.copy_fragment_shared import store_fragment
-
-    return store_fragment(context, copy.source, staging.name, staging.layout)
+def _by_loop(context: Context, copy: Copy, staging: Staging) -> list[CStmt]:
+    """As any other copy to shared memory, for fragments that no 8 x 8 matrices make up."""
+    shape = tuple(const(extent) for extent in staging.layout.shape)
+    buffer = Buffer(staging.name, shape, staging.layout.dtype, "shared", location=copy.location)
+    zero = const(0)
+    target = Region(buffer, (zero,) * len(shape), staging.layout.shape, (), copy.location)
+    inner = Copy(copy.source, target, copy.location)
+    context.decisions.shared[staging.name] = staging.layout
+    context.decisions.loops[inner] = context.decisions.fragment(copy.source.buffer)
+    return lower_statement(context, inner)
 
 
 def finish_stores(context: Context) -> list[CStmt]:

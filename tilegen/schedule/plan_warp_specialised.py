@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.diagnostics import ProgramError
-from tilegen.inference.decisions import Decisions, PerNode
+from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
-from tilegen.ir.nodes import Copy, For, If, Kernel, Persistent, Program, Stmt
+from tilegen.ir.nodes import Buffer, Copy, For, If, Kernel, Persistent, Program, Stmt
 from tilegen.schedule.analysis import each_statement, reads, variables, writes
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
 from tilegen.schedule.registers import fragment_registers
@@ -112,7 +112,7 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
     return found, problems
 
 
-def _own_writes(statement: Stmt) -> tuple[object, ...]:
+def _own_writes(statement: Stmt) -> tuple[Buffer, ...]:
     return () if isinstance(statement, For | If | Persistent) else writes(statement)
 
 
@@ -218,6 +218,8 @@ def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> st
         return "the tile's rows do not run along the tensor's last axis"
     if not layout.xors:
         return f"rows of {layout.columns} elements have no swizzle"
+    if copy.target.buffer.dtype.bits != 16:
+        return f"elements of {copy.target.buffer.dtype.bits} bits leave the registers in whole sectors already"
     if fragment.contiguous_registers(1) < 2:
         return "no thread holds neighbouring elements of a row"
     return None
@@ -265,7 +267,7 @@ def _registers(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target)
         ProgramError: when the fragments do not fit the consumers' share.
     """
     assert target.setmaxnreg is not None
-    limits, step = target.limits, target.setmaxnreg.step
+    step = target.setmaxnreg.step
     entry = _entry_registers(plan.threads * plan.blocks_per_multiprocessor, target)
     needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
     for producer in (PRODUCER_REGISTERS, target.setmaxnreg.minimum):
@@ -281,8 +283,4 @@ def _registers(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target)
             f"producer get {consumer} each on {target.name}",
             remedy=f"use more threads (threads={kernel.threads * 2}) or a smaller tile",
         )
-    return Registers(min(entry, 255 // step * step), producer, consumer) if limits else Registers(0, 0, 0)
-
-
-def stages_of(plan: Plan) -> PerNode[For, int]:
-    return plan.stages
+    return Registers(entry, producer, consumer)
