@@ -29,3 +29,13 @@ def bracket_balance(code: str) -> int:
         elif token in (")", "]"):
             balance -= 1
     return balance
+
+
+def spaced_tokens(code: str) -> list[tuple[str, int]]:
+    """The tokens of a line with the number of blanks before each."""
+    found = []
+    end = 0
+    for match in _TOKEN.finditer(code):
+        found.append((match.group(), match.start() - end))
+        end = match.end()
+    return found

@@ -2,43 +2,103 @@
 
 from __future__ import annotations
 
-import re
+import heapq
+from functools import lru_cache
 
+from tilegen.emit.annotate import Token, annotated
+from tilegen.emit.layout import initial_state, may_break, must_break, put_on_line, put_on_new_line
 from tilegen.emit.lines import COLUMNS, Line
 
-CONTINUATION = 4
+_MOST_STATES = 20_000
 
 
 def physical_lines(lines: list[Line]) -> list[str]:
     """The text of the lines: long ones broken, trailing comments of neighbouring lines aligned."""
     broken: list[Line] = []
     for line in lines:
-        broken += wrap(line)
-    return [line.text for line in broken]
+        broken += wrapped(line)
+    return _aligned(broken)
 
 
-def wrap(line: Line) -> list[Line]:
-    if len(line.text) <= COLUMNS or not line.code or line.code.startswith("#"):
+def wrapped(line: Line) -> list[Line]:
+    """A line of code that is too long as several, the comment behind the last; any other line as it is."""
+    if not line.code or line.code.startswith("#") or line.indent + len(line.code) <= COLUMNS:
         return [line]
-    result: list[Line] = []
-    indent, rest = line.indent, line.code
-    stack: list[int] = []
-    while indent + len(rest) > COLUMNS:
-        cut, depth_columns = 0, stack
-        columns = list(stack)
-        for position, character in enumerate(rest):
-            if indent + position >= COLUMNS:
-                break
-            if character in "([":
-                columns.append(indent + position + 1)
-            elif character in ")]" and columns:
-                columns.pop()
-            elif character == " " and re.search(r"(,|&&|\|\||[-+*/%?:=])$", rest[:position]):
-                cut, depth_columns = position + 1, list(columns)
-        if not cut:
-            break
-        result.append(Line(rest[:cut].rstrip(), "", indent))
-        rest = rest[cut:]
-        stack = depth_columns
-        indent = stack[-1] if stack else line.indent + CONTINUATION
-    return [*result, Line(rest, line.comment, indent)]
+    pieces = _broken(line.code, line.comment, line.indent)
+    lines = [Line(text, "", column) for column, text in pieces]
+    return [*lines[:-1], Line(lines[-1].code, line.comment, lines[-1].indent)]
+
+
+@lru_cache(maxsize=4096)
+def _broken(code: str, comment: str, indent: int) -> tuple[tuple[int, str], ...]:
+    """Column and text of each piece of the statement: the cheapest way to lay it out, found best first."""
+    tokens = annotated(code, comment)
+    state = initial_state(tokens, indent)
+    count = 0
+    queue = [(0, count, state)]
+    seen: set[tuple[object, ...]] = set()
+    while queue:
+        cost, _, state = heapq.heappop(queue)
+        if state.done or len(seen) > _MOST_STATES:
+            return _pieces(tokens, indent, state.breaks)
+        key = state.key()
+        if key in seen:
+            continue
+        seen.add(key)
+        if not must_break(state):
+            count += 1
+            following = state.copy()
+            heapq.heappush(queue, (cost + put_on_line(following), count, following))
+        if may_break(state):
+            count += 1
+            following = state.copy()
+            heapq.heappush(queue, (cost + put_on_new_line(following), count, following))
+    return ((indent, code),)
+
+
+def _pieces(tokens: list[Token], indent: int, breaks: tuple[tuple[int, int], ...]) -> tuple[tuple[int, str], ...]:
+    starts = [(0, indent), *breaks]
+    ends = [position for position, _ in breaks] + [len(tokens)]
+    pieces = []
+    for (start, column), end in zip(starts, ends, strict=True):
+        parts = [token for token in tokens[start:end] if token.kind != "comment"]
+        text = "".join(" " * token.spaces + token.text for token in parts).lstrip(" ")
+        pieces.append((column, text))
+    return tuple(pieces)
+
+
+def _aligned(lines: list[Line]) -> list[str]:
+    """The lines as text. Comments behind the code of neighbouring lines share a column where all of them fit."""
+    texts: list[str] = []
+    run: list[Line] = []
+    for line in lines:
+        if line.code and line.comment and not line.code.startswith("#") and not _closes_block(line):
+            if run and not _share_column([*run, line]):
+                texts += _run_texts(run)
+                run = []
+            run.append(line)
+            continue
+        texts += _run_texts(run)
+        run = []
+        texts.append(line.text)
+    return texts + _run_texts(run)
+
+
+def _closes_block(line: Line) -> bool:
+    return line.code.startswith("}") and line.code.rstrip(";)") == "}"
+
+
+def _share_column(run: list[Line]) -> bool:
+    column = max(_comment_column(line) for line in run)
+    return all(column + len(line.comment) + 3 <= COLUMNS for line in run)
+
+
+def _comment_column(line: Line) -> int:
+    return line.indent + len(line.code) + 2
+
+
+def _run_texts(run: list[Line]) -> list[str]:
+    if not run:
+        return []
+    column = max(_comment_column(line) for line in run)
+    return [f"{' ' * line.indent + line.code:<{column}}// {line.comment}" for line in run]
