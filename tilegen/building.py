@@ -1,0 +1,185 @@
+"""From a Python function and what the caller fixes of it to an Emission."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tilegen.driver import generate
+from tilegen.emission import Emission
+from tilegen.errors import TilegenError
+from tilegen.frontend import parse
+from tilegen.ir.expressions import Const
+from tilegen.ir.nodes import Program
+from tilegen.ir.types import DType
+from tilegen.language.functions import PrimFunc
+from tilegen.language.tensors import TensorSpec
+from tilegen.target import Target
+
+Function = Callable[..., Any]
+OutIdx = int | Sequence[int] | None
+
+
+class CallError(TilegenError):
+    """Arguments that do not fit the tile program's parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tile program as the user wrote it.
+
+    `style` is "lazy" where the signature declares the tensors (`T.prim_func`), else "eager". `recorded` are the
+    parameters of the factory that made a lazy program, and `origin` is what the emit command calls the program.
+    """
+
+    function: Function | PrimFunc
+    style: Literal["eager", "lazy"]
+    out_idx: OutIdx
+    origin: str
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def python(self) -> Function:
+        return self.function.function if isinstance(self.function, PrimFunc) else self.function
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A call's values by parameter: specs or arrays of tensors, numbers of scalar arguments, and the rest, which
+    are generation-time parameters."""
+
+    tensors: dict[str, Any]
+    scalars: dict[str, Any]
+    parameters: dict[str, Any]
+
+
+def scalar_parameters(function: Function) -> tuple[str, ...]:
+    """The parameters that are annotated with an element type: scalar launch arguments."""
+    found = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        annotation = parameter.annotation
+        if isinstance(annotation, str):  # from __future__ import annotations
+            try:
+                annotation = eval(annotation, getattr(function, "__globals__", {}))
+            except Exception:  # names that only the tile program's body knows
+                continue
+        if isinstance(annotation, DType):
+            found.append(name)
+    return tuple(found)
+
+
+def assign(
+    function: Function, values: Sequence[Any], keywords: Mapping[str, Any], is_tensor: Callable[[Any], bool]
+) -> Assignment:
+    """Sorts a call's values by the function's signature. A spec or array skips scalar parameters before it, so that
+    `emit` can leave them out.
+
+    Raises:
+        CallError: too many values, or a name that the function does not have.
+    """
+    names = list(inspect.signature(function).parameters)
+    scalars = set(scalar_parameters(function))
+    assignment = Assignment({}, {}, {})
+    position = 0
+    for value in values:
+        while is_tensor(value) and position < len(names) and names[position] in scalars:
+            position += 1
+        if position >= len(names):
+            raise CallError(
+                f"{function.__name__} takes {len(names)} values ({', '.join(names)}), more are given"
+            )
+        _place(assignment, names[position], value, scalars, is_tensor)
+        position += 1
+    for name, value in keywords.items():
+        if name not in names:
+            raise CallError(f"{function.__name__} has no parameter '{name}'; it has {', '.join(names)}")
+        if name in assignment.tensors or name in assignment.scalars or name in assignment.parameters:
+            raise CallError(f"{function.__name__} is given {name} twice")
+        _place(assignment, name, value, scalars, is_tensor)
+    return assignment
+
+
+def _place(
+    assignment: Assignment, name: str, value: Any, scalars: set[str], is_tensor: Callable[[Any], bool]
+) -> None:
+    if is_tensor(value):
+        assignment.tensors[name] = value
+    elif name in scalars:
+        assignment.scalars[name] = value
+    else:
+        assignment.parameters[name] = value
+
+
+def read_program(
+    definition: Definition,
+    tensors: Mapping[str, TensorSpec],
+    parameters: Mapping[str, Any],
+    dims: Mapping[str, int] | None = None,
+) -> Program:
+    """The tile IR for these specs, parameters and extents.
+
+    Raises:
+        ProgramError: at the user's line.
+    """
+    recorded = parameters if definition.style == "eager" else definition.recorded
+    return parse(
+        definition.function,
+        arguments=tensors,
+        parameters=recorded,
+        style=definition.style,
+        out_idx=definition.out_idx,
+        dims=dims,
+    )
+
+
+def build_emission(
+    definition: Definition,
+    target: Target,
+    tensors: Mapping[str, TensorSpec],
+    parameters: Mapping[str, Any],
+    dims: Mapping[str, int] | None = None,
+    name: str | None = None,
+) -> Emission:
+    """The emitted files for one target.
+
+    Raises:
+        ProgramError: when the program is wrong or does not fit the target.
+        CallError: a kernel name that is no C identifier.
+    """
+    program = read_program(definition, tensors, parameters, dims)
+    if name is not None:
+        if not name.isidentifier() or not name.isascii():
+            raise CallError(f"'{name}' cannot name a kernel: it is no C identifier")
+        program = dataclasses.replace(program, name=name)
+    given = parameters if definition.style == "eager" else definition.recorded
+    command = regenerate_command(program, definition.origin, target, given, dims or {}, name)
+    return Emission(generate(program, target, command))
+
+
+def regenerate_command(
+    program: Program,
+    origin: str,
+    target: Target,
+    parameters: Mapping[str, Any],
+    dims: Mapping[str, int],
+    name: str | None,
+) -> str:
+    """The shell command that emits the same file again; the header quotes it."""
+    words = ["tilegen", "emit", f"{program.location.file}:{origin}", "--target", target.name]
+    fixed = {
+        extent.name: int(extent.value)
+        for tensor in program.tensors
+        for extent in tensor.shape
+        if isinstance(extent, Const) and extent.name
+    }
+    for extent_name, extent_value in {**fixed, **dims}.items():
+        words += ["--dim", f"{extent_name}={extent_value}"]
+    for parameter, value in parameters.items():
+        words += ["--set", f"{parameter}={value}"]
+    if name is not None:
+        words += ["--name", name]
+    return shlex.join(words)

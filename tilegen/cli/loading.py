@@ -1,0 +1,126 @@
+"""Finds the kernel that `FILE:kernel` names, and what an example module says of it.
+
+An example module defines
+
+- a kernel (a `@tilegen.jit` function): the one called `kernel`, else the only one of the module;
+- `inputs(rng)`: the call's arrays, from a `numpy.random.Generator`;
+- `reference(*inputs)`: the expected output, or a tuple of several;
+- `tolerance`: the largest accepted ‖out − ref‖ / ‖ref‖;
+- optionally `parameters`: keyword arguments of the kernel, and
+- `emulation_inputs(rng)`: smaller arrays, used where the kernel runs in the emulator.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tilegen.errors import TilegenError
+from tilegen.jit_kernel import JitKernel
+
+
+class ExampleError(TilegenError):
+    """A file that cannot be loaded, or that lacks what a command needs of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An example module's parts; see the module docstring."""
+
+    name: str
+    kernel: JitKernel
+    inputs: Callable[[Any], Any]
+    emulation_inputs: Callable[[Any], Any]
+    reference: Callable[..., Any]
+    tolerance: float
+    parameters: Mapping[str, Any]
+
+
+def load_module(path: Path) -> ModuleType:
+    """Runs a Python file as a module of its own; its folder is importable meanwhile.
+
+    Raises:
+        ExampleError: if the file is not there or fails.
+    """
+    if not path.is_file():
+        raise ExampleError(f"{path} is not a file")
+    name = f"tilegen_example_{path.stem}"
+    specification = importlib.util.spec_from_file_location(name, path)
+    if specification is None or specification.loader is None:
+        raise ExampleError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        specification.loader.exec_module(module)
+    except TilegenError:
+        raise
+    except Exception as error:
+        raise ExampleError(f"{path} failed while it was loaded: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def split_reference(text: str) -> tuple[Path, str | None]:
+    """`examples/matmul.py:matmul_relu` is the file and the kernel's name (None without a colon)."""
+    head, colon, tail = text.rpartition(":")
+    if colon and tail.isidentifier() and head:
+        return Path(head), tail
+    return Path(text), None
+
+
+def load_kernel(reference: str) -> JitKernel:
+    """The kernel that `FILE:kernel` names; `FILE` alone suffices where it has only one.
+
+    Raises:
+        ExampleError: no such file or kernel, or several to choose from.
+    """
+    path, name = split_reference(reference)
+    return _kernel_of(load_module(path), path, name)
+
+
+def _kernel_of(module: ModuleType, path: Path, name: str | None) -> JitKernel:
+    kernels = {key: value for key, value in vars(module).items() if isinstance(value, JitKernel)}
+    if name is not None:
+        if name not in kernels:
+            raise ExampleError(f"{path} has no kernel '{name}'; it has {', '.join(kernels) or 'none'}")
+        return kernels[name]
+    if "kernel" in kernels:
+        return kernels["kernel"]
+    if len({id(kernel) for kernel in kernels.values()}) != 1:
+        listing = ", ".join(kernels) or "none"
+        raise ExampleError(
+            f"{path} has no single kernel ({listing})\n  remedy: name one, as in {path}:kernel"
+        )
+    return next(iter(kernels.values()))
+
+
+def load_example(reference: str) -> Example:
+    """An example module's kernel with its inputs and reference.
+
+    Raises:
+        ExampleError: naming the part that is missing.
+    """
+    path, name = split_reference(reference)
+    module = load_module(path)
+    missing = [part for part in ("inputs", "reference", "tolerance") if not hasattr(module, part)]
+    if missing:
+        raise ExampleError(
+            f"{path} does not define {', '.join(missing)}\n"
+            "  remedy: an example module defines its kernel, inputs(rng), reference(*inputs) and tolerance"
+        )
+    return Example(
+        name=path.stem,
+        kernel=_kernel_of(module, path, name),
+        inputs=module.inputs,
+        emulation_inputs=getattr(module, "emulation_inputs", module.inputs),
+        reference=module.reference,
+        tolerance=float(module.tolerance),
+        parameters=dict(getattr(module, "parameters", {})),
+    )

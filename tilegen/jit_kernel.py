@@ -1,0 +1,302 @@
+"""`@tilegen.jit` and `tilegen.compile`: tile programs as Python functions.
+
+A call on GPU arrays compiles and launches; a call on arrays in host memory runs the emitted text in the emulator.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+from tilegen.building import (
+    CallError,
+    Definition,
+    OutIdx,
+    assign,
+    build_emission,
+    read_program,
+    scalar_parameters,
+)
+from tilegen.emission import Emission
+from tilegen.host_call import HostCall
+from tilegen.ir.expressions import Var
+from tilegen.language.functions import PrimFunc
+from tilegen.language.tensors import TensorSpec, spec_of_array
+from tilegen.program import (
+    CompiledProgram,
+    is_array,
+    prepare_call,
+    target_alias,
+    target_of_call,
+    without_foreign_options,
+)
+from tilegen.runtime.arrays import ArrayFacts, framework_of
+from tilegen.runtime.binding import ContractError
+from tilegen.runtime.compilation import Backend
+from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
+from tilegen.runtime.devices import resolve_target
+from tilegen.target import Target
+
+_CALL_LIMIT = 4096
+
+
+class JitKernel:
+    """A tile program that Python can call.
+
+    Calling it specialises the program for the arrays' dtypes, shapes and strides, which are compiled into the text
+    (extents named in `dynamic` stay launch arguments), and keeps what it made. On a factory of lazy programs a call
+    with the factory's arguments gives the compiled program.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any] | PrimFunc,
+        target: str = "auto",
+        out_idx: OutIdx = None,
+        dynamic: Sequence[str] = (),
+        backend: Backend | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        plain = function.function if isinstance(function, PrimFunc) else function
+        self._target = target_alias(target)
+        self._dynamic = tuple(dynamic)
+        self._backend = backend
+        self._parameters = dict(parameters or {})
+        self._factory = not isinstance(function, PrimFunc) and _makes_programs(plain)
+        style = "lazy" if isinstance(function, PrimFunc) else "eager"
+        self._definition = Definition(
+            function, "lazy" if style == "lazy" else "eager", out_idx, plain.__name__
+        )
+        self._scalars = scalar_parameters(plain)
+        self._calls: dict[Any, PreparedCall | HostCall] = {}
+        self._emissions: dict[Any, Emission] = {}
+        self._compiled: dict[str, CompiledKernel] = {}
+        self._programs: dict[Any, CompiledProgram] = {}
+        self._lock = threading.RLock()
+        self.__name__ = plain.__name__
+        self.__doc__ = plain.__doc__
+        self.__module__ = plain.__module__
+        self.__wrapped__ = plain
+
+    def __repr__(self) -> str:
+        return f"<tilegen kernel {self.__name__}>"
+
+    def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
+        """Runs the program on its arrays (and scalars, and generation-time parameters by keyword) and returns its
+        outputs, allocated by the arrays' framework unless `out` has them.
+
+        Raises:
+            ProgramError: at the user's line.
+            ArgumentError: arrays that do not fit the program.
+            CallError: other values that do not fit its parameters.
+        """
+        if self._factory:
+            return self.program(*arguments, **keywords)
+        if self._scalars:
+            return self._call_with_scalars(arguments, out, keywords)
+        outputs = as_outputs(out)
+        pointers, key = probe_all(arguments, outputs)
+        lookup = (len(arguments), *key, *keywords.items()) if keywords else (len(arguments), *key)
+        prepared = self._calls.get(lookup)
+        if prepared is None:
+            prepared = self._prepare(lookup, arguments, outputs, keywords, ())
+        return prepared.run(arguments, pointers, outputs, (), None)
+
+    def _call_with_scalars(self, arguments: Sequence[Any], out: Any, keywords: Mapping[str, Any]) -> Any:
+        """A call of a program with scalar launch arguments, given by position or by keyword."""
+        assignment = assign(self._definition.python, arguments, keywords, is_array)
+        missing = [name for name in self._scalars if name not in assignment.scalars | assignment.parameters]
+        if missing:
+            raise CallError(f"{self.__name__} needs a number for {missing[0]}")
+        arrays, outputs = tuple(assignment.tensors.values()), as_outputs(out)
+        values = tuple(assignment.scalars[name] for name in self._scalars)
+        pointers, key = probe_all(arrays, outputs)
+        whole = tuple(value for value in values if isinstance(value, int))
+        lookup = (len(arrays), *key, whole, *assignment.parameters.items())
+        prepared = self._calls.get(lookup)
+        if prepared is None:
+            prepared = self._prepare(lookup, arrays, outputs, assignment.parameters, values)
+        return prepared.run(arrays, pointers, outputs, values, None)
+
+    def program(self, *arguments: Any, **keywords: Any) -> CompiledProgram:
+        """Calls the factory and compiles the lazy program that it returns; kept by the arguments."""
+        function = self._definition.python
+        bound = inspect.signature(function).bind(*arguments, **{**self._parameters, **keywords})
+        bound.apply_defaults()
+        key = tuple(bound.arguments.items())
+        with self._lock:
+            if key not in self._programs:
+                made = function(*bound.args, **bound.kwargs)
+                if not isinstance(made, PrimFunc):
+                    raise CallError(f"{self.__name__} returns {made!r}, not a tile program (T.prim_func)")
+                definition = Definition(
+                    made, "lazy", self._definition.out_idx, self.__name__, dict(bound.arguments)
+                )
+                self._programs[key] = CompiledProgram(definition, self._target, self._backend)
+            return self._programs[key]
+
+    def emit(
+        self,
+        *specs: Any,
+        target: str | None = None,
+        name: str | None = None,
+        dims: Mapping[str, int] | None = None,
+        **parameters: Any,
+    ) -> Emission:
+        """The emitted files for one target.
+
+        Args:
+            specs: `T.Tensor(shape, dtype)` for the tensors in the program's order; extents may be integers, which are
+                compiled in, or names, which become launch arguments. Without specs the program's own declarations
+                hold, with every `T.const` extent open. For a factory: its arguments.
+            target: a target's name, "auto" by default.
+            name: the kernel's name, if it is not to be the function's.
+            dims: integers for `T.const` extents, by name.
+            parameters: generation-time parameters.
+
+        Raises:
+            ProgramError: at the user's line, when the program is wrong or does not fit the target.
+        """
+        chosen = resolve_target(self._target if target is None else target_alias(target))
+        if self._factory:
+            return self.program(*specs, **parameters).emit(target=chosen.name, name=name, dims=dims)
+        assignment = assign(self._definition.python, specs, {**self._parameters, **parameters}, _is_spec)
+        return build_emission(
+            self._definition,
+            chosen,
+            assignment.tensors,
+            {**assignment.parameters, **assignment.scalars},
+            dims,
+            name,
+        )
+
+    def _prepare(
+        self,
+        lookup: Any,
+        arrays: Sequence[Any],
+        outputs: Sequence[Any],
+        parameters: Mapping[str, Any],
+        scalars: Sequence[Any],
+    ) -> PreparedCall | HostCall:
+        """The cold path: emits, compiles and binds for these arrays."""
+        with self._lock:
+            assignment = assign(self._definition.python, arrays, parameters, is_array)
+            facts = {
+                name: framework_of(array, name).facts(array) for name, array in assignment.tensors.items()
+            }
+            target = target_of_call(self._target, facts)
+            given = {**self._parameters, **assignment.parameters}
+            try:
+                prepared = self._bind(arrays, outputs, facts, given, target, scalars, self._dynamic)
+            except ContractError:
+                if not self._dynamic:
+                    raise
+                # What the text with open extents assumes does not hold here: these shapes get their own text.
+                prepared = self._bind(arrays, outputs, facts, given, target, scalars, ())
+            if len(self._calls) >= _CALL_LIMIT:
+                self._calls.clear()
+            self._calls[lookup] = prepared
+            return prepared
+
+    def _bind(
+        self,
+        arrays: Sequence[Any],
+        outputs: Sequence[Any],
+        facts: Mapping[str, ArrayFacts],
+        parameters: Mapping[str, Any],
+        target: Target,
+        scalars: Sequence[Any],
+        dynamic: Sequence[str],
+    ) -> PreparedCall | HostCall:
+        specs = {name: _spec(array) for name, array in facts.items()}
+        if dynamic:
+            specs = self._opened(specs, parameters, dynamic)
+        key = (target.name, tuple(specs.items()), tuple(parameters.items()))
+        if key not in self._emissions:
+            self._emissions[key] = build_emission(self._definition, target, specs, parameters)
+        return prepare_call(
+            self._emissions[key], arrays, outputs, facts, scalars, self._compiled, self._backend
+        )
+
+    def _opened(
+        self, specs: Mapping[str, TensorSpec], parameters: Mapping[str, Any], dynamic: Sequence[str]
+    ) -> dict[str, TensorSpec]:
+        """The specs with the extents that the program calls by these names left open."""
+        program = read_program(self._definition, {}, parameters)
+        known = {extent.name for extent in program.extents}
+        unknown = [name for name in dynamic if name not in known]
+        if unknown:
+            raise CallError(
+                f"dynamic names {unknown[0]}, but the open extents of {self.__name__} are "
+                f"{', '.join(sorted(known)) or 'none'}"
+            )
+        declared = {tensor.name: tensor.shape for tensor in program.tensors}
+        opened = {}
+        for name, spec in specs.items():
+            shape = tuple(
+                extent.name if isinstance(extent, Var) and extent.name in dynamic else value
+                for extent, value in zip(declared[name], spec.shape, strict=True)
+            )
+            opened[name] = TensorSpec(shape, spec.dtype, spec.strides if shape == spec.shape else None)
+        return opened
+
+
+def _spec(array: ArrayFacts) -> TensorSpec:
+    return spec_of_array(array.shape, array.dtype, None if array.row_major else array.strides)
+
+
+def _is_spec(value: Any) -> bool:
+    return isinstance(value, TensorSpec)
+
+
+def _makes_programs(function: Callable[..., Any]) -> bool:
+    """Whether a function defines a lazy program inside (and returns it)."""
+    code = function.__code__
+    nested = any(inspect.iscode(constant) for constant in code.co_consts)
+    return nested and "prim_func" in code.co_names
+
+
+@overload
+def jit(function: Callable[..., Any] | PrimFunc, /) -> JitKernel: ...
+
+
+@overload
+def jit(
+    function: None = None,
+    /,
+    *,
+    target: str = "auto",
+    out_idx: OutIdx = None,
+    dynamic: Sequence[str] = (),
+    backend: Backend | None = None,
+    **options: Any,
+) -> Callable[[Callable[..., Any] | PrimFunc], JitKernel]: ...
+
+
+def jit(
+    function: Callable[..., Any] | PrimFunc | None = None,
+    /,
+    *,
+    target: str = "auto",
+    out_idx: OutIdx = None,
+    dynamic: Sequence[str] = (),
+    backend: Backend | None = None,
+    **options: Any,
+) -> Any:
+    """Makes a tile program callable; bare (`@tilegen.jit`) or with options.
+
+    Args:
+        target: a target's name, or "auto": the GPU that the arrays are on, else the emulated sm_90a.
+        out_idx: for lazy programs, the positions of the tensors that a call allocates and returns.
+        dynamic: names of `T.const` extents that stay launch arguments, so that one kernel serves all their values.
+        backend: "nvrtc", "nvcc", "hiprtc" or "hipcc"; by default the run-time compiler.
+        options: defaults of generation-time parameters.
+    """
+    parameters = without_foreign_options(options)
+
+    def decorate(decorated: Callable[..., Any] | PrimFunc) -> JitKernel:
+        return JitKernel(decorated, target, out_idx, dynamic, backend, parameters)
+
+    return decorate if function is None else decorate(function)
