@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import Buffer, Gemm, Kernel
+from tilegen.ir.nodes import Buffer, For, Gemm, Kernel
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.fold_clear import FoldedClears, fold_clears
@@ -21,13 +21,20 @@ from tilegen.lower.tma_store import finish_stores
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import Banner, Blank, CStmt, Declare, IfC, Return
+from tilegen.schedule.analysis import each_statement
+from tilegen.schedule.skew import find_skew
 
 
 def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]:
     """The statements of the kernel, and the walk over its grid."""
     tiles = tile_loop(context, kernel)
+    loops = [s for s in each_statement(kernel.body) if isinstance(s, For) and s.kind == "pipelined"]
+    skews = [skew for loop in loops if (skew := find_skew(loop, context.decisions, context.plan)) is not None]
+
     def overwrites(gemm: Gemm) -> bool:
-        return context.decisions.gemms[gemm].family == "wgmma"
+        """Whether the gemm's first instruction can ignore old accumulators; a skewed one does not know which is first."""
+        late = any(skew.second is gemm for skew in skews)
+        return context.decisions.gemms[gemm].family == "wgmma" and not late
 
     context.folded = fold_clears(kernel, overwrites)
     if context.plan.kind == "warp_specialised":

@@ -16,6 +16,7 @@ from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
+from tilegen.lower.skewed_loop import lower_skewed
 from tilegen.lower.tiles import persistent_tiles
 from tilegen.lower.tma_store import lower_staged_store
 from tilegen.model import build as c
@@ -23,6 +24,7 @@ from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.schedule.plan import HandOver
+from tilegen.schedule.skew import find_skew
 
 Lower = Callable[[Context, Stmt], list[CStmt]]
 
@@ -246,6 +248,9 @@ class Consumers:
         """A pipelined loop of the consumers."""
         out = self.settle(len(self.outstanding)) if self.outstanding else []
         head = loop_head(self.context, loop)
+        skew = find_skew(loop, self.context.decisions, self.context.plan)
+        if skew is not None:
+            return [*out, *lower_skewed(self, loop, head, skew)]
         lagging = self.lags(loop)
         if lagging:
             out += [

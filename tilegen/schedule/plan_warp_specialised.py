@@ -244,7 +244,7 @@ def _residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target,
 def _entry_registers(threads: int, target: Target) -> int:
     limits = target.limits
     step = limits.register_granularity
-    return min(limits.registers_per_multiprocessor // threads // step * step, limits.registers_per_thread)
+    return min(limits.registers_per_multiprocessor // threads, limits.registers_per_thread) // step * step
 
 
 def _persistent(kernel: Kernel, plan: Plan) -> bool:

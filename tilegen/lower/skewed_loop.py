@@ -1,0 +1,111 @@
+"""A skewed loop of the consumers: first iteration, main loop, last gemm; each piece of work is a lambda, written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tilegen.ir.nodes import For, Gemm, Stmt
+from tilegen.lower.loops import LoopHead
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Lambda, Name
+from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC, IfC
+from tilegen.model.walk import names
+from tilegen.schedule.analysis import reads
+from tilegen.schedule.plan import HandOver
+from tilegen.schedule.skew import Skew
+
+if TYPE_CHECKING:
+    from tilegen.lower.consumers import Consumers
+
+
+def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) -> list[CStmt]:
+    """The loop's code."""
+    context = consumers.context
+    context.primitive("warpgroup_wait")
+    first_tiles = _hand_overs(consumers, loop, skew.first)
+    second_tiles = _hand_overs(consumers, loop, skew.second)
+    issue_first = context.name(f"issue_{skew.first.c.buffer.name}")
+    issue_second = context.name(f"issue_{skew.second.c.buffer.name}")
+    out: list[CStmt] = [
+        Blank(),
+        _lambda(issue_first, consumers.gemm(skew.first)),
+        Blank(),
+        _lambda(issue_second, consumers.gemm(skew.second)),
+    ]
+    early = _work(consumers, out, "work_beside", head, skew.early)
+    late = _work(consumers, out, "work_after", head, skew.late)
+
+    def issue(name: str, tiles: list[HandOver]) -> list[CStmt]:
+        return [*(consumers.wait(tile, "full") for tile in tiles), Expression(c.call(name))]
+
+    def settled(pending: int, tiles: list[HandOver], comment: str = "") -> list[CStmt]:
+        wait = Expression(c.call("warpgroup_wait", template=(pending,)), comment=comment)
+        return [wait, *(code for tile in tiles for code in consumers.release(tile))]
+
+    start: CExpr = head.start
+    variable = Name(head.variable)
+    first = [
+        Comment("First iteration: nothing runs beside it yet"),
+        *issue(issue_first, first_tiles),
+        *settled(0, first_tiles),
+        *early(start),
+        *late(start),
+    ]
+    result, earlier = skew.first.c.buffer.name, skew.second.c.buffer.name
+    main = ForC(
+        head.variable,
+        c.add(start, 1),
+        head.stop,
+        (
+            *issue(issue_first, first_tiles),
+            *issue(issue_second, second_tiles),
+            Blank(),
+            *settled(1, first_tiles, f"{result} is there, {earlier} is still under way"),
+            *early(variable),
+            Blank(),
+            *settled(0, second_tiles),
+            *late(variable),
+        ),
+        comment=head.comment,
+    )
+    last = [
+        Comment("Last iteration's second gemm"),
+        *issue(issue_second, second_tiles),
+        *settled(0, second_tiles),
+    ]
+    title = Comment(f"Main loop: {result} of iteration {head.variable} beside {earlier} of the iteration before it")
+    whole: list[CStmt] = [*first, Blank(), title, main, Blank(), *last]
+    out.append(Blank())
+    if head.runs:
+        return [*out, *whole]
+    return [*out, IfC(c.operation("<", head.start, head.stop), tuple(whole))]
+
+
+def _hand_overs(consumers: Consumers, loop: For, gemm: Gemm) -> list[HandOver]:
+    read = [buffer.name for buffer in reads(gemm)]
+    return [
+        hand_over
+        for hand_over in consumers.context.plan.hand_overs
+        if hand_over.loop is loop and any(name in hand_over.buffers for name in read)
+    ]
+
+
+def _lambda(name: str, body: list[CStmt], parameter: str = "") -> CStmt:
+    parameters = (("int", parameter),) if parameter else ()
+    return Declare("auto", name, Lambda(parameters, tuple(body)), const=True)
+
+
+def _work(
+    consumers: Consumers, out: list[CStmt], name: str, head: LoopHead, statements: tuple[Stmt, ...]
+) -> Callable[[CExpr], list[CStmt]]:
+    """Declares the statements as a lambda over the loop variable; returns what calls it."""
+    if not statements:
+        return lambda iteration: []
+    context = consumers.context
+    body = [code for statement in statements for code in consumers.lower(context, statement)]
+    used = head.variable in names(body)
+    unique = context.name(name)
+    out += [Blank(), _lambda(unique, body, head.variable if used else "")]
+    return lambda iteration: [Expression(c.call(unique, *((iteration,) if used else ())))]
+

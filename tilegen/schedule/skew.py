@@ -1,0 +1,80 @@
+"""Software pipelining of the consumers: which loops run their second gemm beside the next iteration's first one.
+
+Where one gemm's operand comes from an earlier gemm through element-wise work (attention: scores, softmax, output), the
+tensor cores would idle during that work. Skewed by one iteration, the first gemm of iteration t and the second of
+iteration t - 1 run while the threads work on iteration t. Source: Shah et al., FlashAttention-3, section 3.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.inference.decisions import Decisions
+from tilegen.ir.nodes import Copy, For, Gemm, If, Persistent, Stmt
+from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """A loop body in the order in which it runs: `first`, `early` while the previous iteration's `second` still runs,
+    `late` once it is done (it touches what that gemm touches), and `second` with the next iteration."""
+
+    first: Gemm
+    early: tuple[Stmt, ...]
+    late: tuple[Stmt, ...]
+    second: Gemm
+
+
+def find_skew(loop: For, decisions: Decisions, plan: Plan) -> Skew | None:
+    """How a pipelined loop is skewed; None where its dependences do not ask for it or do not allow it."""
+    body = [s for s in loop.body if not (isinstance(s, Copy) and plan.hand_over_of(s) is not None)]
+    gemms = [s for s in body if isinstance(s, Gemm)]
+    if len(gemms) != 2 or body[0] is not gemms[0] or body[-1] is not gemms[1] or loop.order or loop.stage:
+        return None
+    first, second = gemms
+    if any(decisions.gemms[gemm].family != "wgmma" for gemm in gemms) or not first.clear:
+        return None
+    between = tuple(body[1:-1])
+    if any(isinstance(s, For | If | Persistent) for s in each_statement(between)):
+        return None
+    held = [second.c.buffer.name]
+    if second.a.buffer.scope == "fragment":
+        held.append(second.a.buffer.name)
+    if first.c.buffer.name in held or not _depends(first, between, second):
+        return None
+    if any(buffer.scope == "shared" for s in between for buffer in (*reads(s), *writes(s))):
+        return None
+    early = tuple(s for s in between if not _touches(s, held))
+    late = tuple(s for s in between if _touches(s, held))
+    if not _can_part(between, held):
+        return None
+    return Skew(first, early, late, second)
+
+
+def _touches(statement: Stmt, names: list[str]) -> bool:
+    return any(buffer.name in names for buffer in (*reads(statement), *writes(statement)))
+
+
+def _depends(first: Gemm, between: tuple[Stmt, ...], second: Gemm) -> bool:
+    """Whether the second gemm's operands come from the first one's result."""
+    tainted = {first.c.buffer.name: None}
+    for statement in between:
+        if any(buffer.name in tainted for buffer in reads(statement)):
+            tainted.update({buffer.name: None for buffer in writes(statement)})
+    return second.a.buffer.name in tainted or second.b.buffer.name in tainted
+
+
+def _can_part(between: tuple[Stmt, ...], held: list[str]) -> bool:
+    """Whether every early statement may move in front of the late ones that stand before it."""
+    late_reads: dict[str, None] = {}
+    late_writes: dict[str, None] = {}
+    for statement in between:
+        read = [buffer.name for buffer in reads(statement)]
+        wrote = [buffer.name for buffer in writes(statement)]
+        if _touches(statement, held):
+            late_reads.update(dict.fromkeys(read))
+            late_writes.update(dict.fromkeys(wrote))
+        elif any(n in late_writes for n in (*read, *wrote)) or any(n in late_reads for n in wrote):
+            return False
+    return True
