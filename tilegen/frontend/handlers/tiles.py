@@ -29,7 +29,7 @@ def tile(call: WordCall, name: str) -> Region:
             f"T.{call.word} needs a tile, but {value.buffer.name} is indexed down to a single element",
             "pass the buffer, or a slice: start : start + size",
         )
-    return cast(Region, region)
+    return region
 
 
 def pair(call: WordCall, first: str, second: str) -> tuple[Region, Region] | None:
@@ -103,7 +103,7 @@ def _gemm(call: WordCall) -> None:
                 "index the other axes away",
             )
     a, b, c = regions
-    kind = cast(GemmPolicy, policy.value)
+    kind: GemmPolicy = policy.value
     call.context.emit(Gemm(a, b, c, flags[0], flags[1], kind, flags[2], call.location))
 
 
