@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -41,6 +42,11 @@ def _need_cmake() -> None:
         raise ToolMissing("CMake", "install cmake")
 
 
+def _need_torch() -> None:
+    if importlib.util.find_spec("torch") is None:
+        raise ToolMissing("torch", "pip install torch")
+
+
 def _need_hip(clang: int) -> None:
     tools = find_tools()
     tools.need_amd_clang(clang)
@@ -59,6 +65,7 @@ _TOOLS: dict[str, Callable[[], object]] = {
     "host_compiler": _need_host_compiler,
     "clang_format": _need_clang_format,
     "cmake": _need_cmake,
+    "torch": _need_torch,
 }
 
 
