@@ -11,6 +11,7 @@ from tilegen.lower.pipeline_warp_specialised import (
     consumer_role,
     initialise_barriers,
     producer_role,
+    register_budget,
     stage_count,
 )
 from tilegen.lower.shared_tiles import buffer_member
@@ -116,7 +117,8 @@ def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, ti
     _shared_tiles(context, kernel)
     warpgroup = context.constant("kWarpgroup", 128, "threads")
     consumers = context.plan.consumers
-    others = "warpgroup 1 consumes" if consumers == 1 else f"1 to {consumers} consume"
+    others = {1: "1 consumes", 2: "1 and 2 consume"}.get(consumers, f"1 to {consumers} consume")
+    register_budget(context)
     setup = initialise_barriers(context, reuses_tiles(context))
     producer = producer_role(context, kernel, tiles)
     declarations = fragment_declarations(context, kernel)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Kernel, Program
 from tilegen.lower.bodies import lower_body
-from tilegen.lower.context import Context
+from tilegen.lower.context import Context, constant_name
 from tilegen.lower.facts import buffer_rows, pipeline_lines, summary
 from tilegen.lower.launch import launch_of
 from tilegen.lower.parameters import parameters_of, requirements_of, tensor_arguments
 from tilegen.lower.storage import order_members
 from tilegen.lower.threads import Threads, consumer_threads, plain_threads
-from tilegen.model.kernel import KernelModel
+from tilegen.model.kernel import Constant, KernelModel
 from tilegen.schedule.plan import Plan
 from tilegen.target import Target
 
@@ -41,7 +41,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
         extents=tuple(var.name for var in program.extents),
         scalars=tuple((var.name, var.dtype) for var in program.scalars),
         requirements=requirements_of(context, parameters),
-        constants=tuple(context.constants.values()),
+        constants=tuple(ordered_constants(context)),
         shared=tuple(members),
         asserts=tuple(context.asserts),
         primitives=tuple(context.primitives),
@@ -54,6 +54,13 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
         notes=tuple([*context.decisions.notes, *context.notes]),
         outputs=program.outputs,
     )
+
+
+def ordered_constants(context: Context) -> list[Constant]:
+    """The program's parameters in their order, then what tilegen added in the order of its use."""
+    parameters = [constant_name(name) for name, _ in context.program.parameters]
+    rank = {name: position for position, name in enumerate(parameters)}
+    return sorted(context.constants.values(), key=lambda constant: rank.get(constant.name, len(rank)))
 
 
 def threads_of(plan: Plan, target: Target) -> Threads:

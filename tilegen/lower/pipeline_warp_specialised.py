@@ -17,7 +17,7 @@ from tilegen.lower.tiles import TileLoop, persistent_tiles, reuses_tiles
 from tilegen.lower.tma import lower_load
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
-from tilegen.model.kernel import Constant, SharedMember
+from tilegen.model.kernel import Constant, SharedMember, StaticAssert
 from tilegen.model.statements import Blank, CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.analysis import each_statement, variables
 from tilegen.schedule.plan import HandOver
@@ -116,6 +116,24 @@ class Producer:
         return [ForC(head.variable, head.start, head.stop, tuple(self.block(loop.body)), comment=head.comment)]
 
 
+def register_budget(context: Context) -> None:
+    """States the register counts, and asserts that the block owns what its warpgroups ask for."""
+    registers = context.plan.registers
+    assert registers is not None
+    consumers = context.constant("kConsumers", context.plan.consumers)
+    entry = context.constant("kEntryRegisters", registers.entry, "65,536 over the resident threads, in steps of 8")
+    producer = context.constant("kProducerRegisters", registers.producer)
+    consumer = context.constant("kConsumerRegisters", registers.consumer)
+    owned = c.operation("*", entry, c.operation("+", 1, consumers))
+    wanted = c.operation("+", producer, c.operation("*", consumers, consumer))
+    context.asserts.append(
+        StaticAssert(
+            c.operation("<=", wanted, owned),
+            "the warpgroups ask for more registers than the block owns: setmaxnreg would wait for ever",
+        )
+    )
+
+
 def stage_bytes(context: Context, hand_over: HandOver) -> CExpr:
     """The constant that says how many bytes a stage's full barrier waits for."""
     name = f"k{hand_over.name}StageBytes" if hand_over.name else "kStageBytes"
@@ -126,7 +144,7 @@ def stage_bytes(context: Context, hand_over: HandOver) -> CExpr:
         for extent in extent_constants(context, buffer):
             size = c.operation("*", size, extent)
         total.append(size)
-    context.constants[name] = Constant(name, c.add(*total), "u32", "of all loads of a stage")
+    context.constants[name] = Constant(name, c.add(*total), "u32", "that a full barrier waits for")
     return Name(name)
 
 

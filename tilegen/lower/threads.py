@@ -58,37 +58,32 @@ class Threads:
             Declare("int", level.name, level.definition, const=True, comment=level.comment) for level in wanted
         ]
 
-    def digit(self, divisor: int, extent: int) -> CExpr:
-        """`index / divisor % extent` of the computing thread's index, on the finest names that say it."""
-        total: CExpr = Literal(0)
-        scale = 1
+    def digits(self, divisor: int, extent: int) -> list[tuple[int, CExpr]]:
+        """`index / divisor % extent` of the computing thread's index as a sum of (factor, part) on the finest names
+        that say it, finest first."""
+        parts: list[tuple[int, CExpr]] = []
+        scale, rest, at = 1, extent, divisor
         for level in self.levels:
-            if extent == 1:
-                break
             span = level.unit * level.count
-            if divisor >= span or divisor % level.unit:
+            if rest == 1 or at >= span:
                 continue
-            if level.count % (divisor // level.unit):
+            if at % level.unit or level.count % (at // level.unit):
                 break
-            room = span // divisor
-            take = min(extent, room)
-            if extent % take and extent > take:
+            room = span // at
+            take = min(rest, room)
+            if rest % take:
                 break
-            piece: CExpr = c.div(self.name(level.name), divisor // level.unit)
-            if take < room:
-                piece = c.mod(piece, take)
-            total = c.add(total, c.mul(scale, piece))
-            scale *= take
-            extent //= take
-            divisor = span
-        if extent > 1:
-            if scale > 1:
-                raise ValueError("thread modes cross the levels unevenly")
-            piece = c.div(self.name(self.whole.name), divisor)
-            if divisor * extent < self.whole.count:
-                piece = c.mod(piece, extent)
-            return piece
-        return total
+            part: CExpr = c.div(self.name(level.name), at // level.unit)
+            parts.append((scale, c.mod(part, take) if take < room else part))
+            scale, rest, at = scale * take, rest // take, span
+        if rest == 1:
+            return parts
+        whole = c.div(self.name(self.whole.name), divisor)
+        return [(1, c.mod(whole, extent) if divisor * extent < self.whole.count else whole)]
+
+    def digit(self, divisor: int, extent: int) -> CExpr:
+        """`index / divisor % extent` of the computing thread's index."""
+        return c.add(*(c.mul(factor, part) for factor, part in reversed(self.digits(divisor, extent))))
 
 
 def thread_part(fragment: Fragment, axis: int, threads: Threads) -> CExpr:
@@ -97,7 +92,8 @@ def thread_part(fragment: Fragment, axis: int, threads: Threads) -> CExpr:
     divisor = 1
     for mode in _merge_axis(fragment.threads, axis):
         if mode.steps[axis]:
-            terms.append(c.mul(mode.steps[axis], threads.digit(divisor, mode.extent)))
+            parts = threads.digits(divisor, mode.extent)
+            terms += [c.mul(mode.steps[axis] * factor, part) for factor, part in parts]
         divisor *= mode.extent
     return c.add(*reversed(terms)) if terms else Literal(0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tilegen.model.expressions import CallC, CExpr, Index, Literal, Member, Name, Operation
 
@@ -33,7 +33,7 @@ def add(*operands: Operand) -> CExpr:
     """The sum; literals are collected at the end."""
     constant = 0
     total: CExpr | None = None
-    for operand in map(expr, operands):
+    for operand in _terms(operands):
         value = value_of(operand)
         if value is not None:
             constant += value
@@ -48,6 +48,17 @@ def add(*operands: Operand) -> CExpr:
         if constant > 0
         else Operation("-", total, Literal(-constant))
     )
+
+
+def _terms(operands: Iterable[Operand]) -> Iterator[CExpr]:
+    """The operands, sums among them term by term."""
+    for operand in map(expr, operands):
+        if isinstance(operand, Operation) and operand.op == "+":
+            yield from _terms((operand.left, operand.right))
+        elif isinstance(operand, Operation) and operand.op == "-" and value_of(operand.right) is not None:
+            yield from _terms((operand.left, -(value_of(operand.right) or 0)))
+        else:
+            yield operand
 
 
 def sub(left: Operand, right: Operand) -> CExpr:

@@ -16,6 +16,7 @@ from tilegen.ir.nodes import Copy, For, Kernel, Program
 from tilegen.schedule.analysis import each_statement, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
+from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers
 from tilegen.target import Target
 
@@ -63,7 +64,7 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
         persistent=bool(kernel.persistent),
         blocks_per_multiprocessor=_residency(kernel, decisions, target, used),
         cluster=kernel.cluster,
-        rasterisation=kernel.rasterisation,
+        rasterisation=kernel.rasterisation or default_rasterisation(kernel),
     )
     for loop, _ in loops:
         plan.stages[loop] = loop.num_stages or 1

@@ -13,6 +13,7 @@ from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.ir.nodes import Buffer, Copy, For, If, Kernel, Persistent, Program, Stmt
 from tilegen.schedule.analysis import each_statement, reads, variables, writes
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
+from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers
 from tilegen.schedule.tma import copy_problem, pitch_problem
 from tilegen.target import Target
@@ -52,7 +53,7 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
         persistent=False,
         blocks_per_multiprocessor=1,
         cluster=kernel.cluster,
-        rasterisation=kernel.rasterisation,
+        rasterisation=kernel.rasterisation or default_rasterisation(kernel),
         hand_overs=hand_overs,
     )
     for entry in found:
