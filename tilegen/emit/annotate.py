@@ -16,15 +16,19 @@ UNARY = 16
 _LEVELS = {
     ",": 1, "=": 2, "+=": 2, "-=": 2, "*=": 2, "/=": 2, "%=": 2, "&=": 2, "|=": 2, "^=": 2, "<<=": 2, ">>=": 2,
     "?": 3, "||": 4, "&&": 5, "|": 6, "^": 7, "&": 8, "==": 9, "!=": 9, "<": 10, ">": 10, "<=": 10, ">=": 10,
-    "<<": 12, ">>": 12, "+": 13, "-": 13, "*": 14, "/": 14, "%": 14,
+    "<<": 12, ">>": 10, "+": 13, "-": 13, "*": 14, "/": 14, "%": 14,
 }  # fmt: skip
+# >> is taken for two comparisons, as clang-format takes it.
 _OPENING = {"(": 1, "[": 10, "{": 1, "<": 10}
 _CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
-_KEYWORDS = frozenset(
-    "return if else for while const constexpr static extern struct union template class typename sizeof new using "
-    "static_assert alignas asm volatile operator public break".split()
-)
-_TYPE_WORDS = frozenset("int float double bool char short long unsigned signed void auto".split())
+_KEYWORDS = frozenset((
+    "return", "if", "else", "for", "while", "const", "constexpr", "static", "extern", "struct", "union", "template",
+    "class", "typename", "sizeof", "new", "using", "static_assert", "alignas", "asm", "volatile", "operator", "public",
+    "break",
+))  # fmt: skip
+_TYPE_WORDS = frozenset((
+    "int", "float", "double", "bool", "char", "short", "long", "unsigned", "signed", "void", "auto",
+))  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -244,6 +248,7 @@ class _Grouping:
                 if latest is not None:
                     latest.next_operator = self._position
                 latest = token
+                count += token.text == ">>"
                 token.operator_index = count
                 count += 1
             self._next()
@@ -310,13 +315,17 @@ def _can_break(tokens: list[Token], position: int) -> bool:
         return left.text != "<<"
     if left.kind in ("comma", "colon") or left.text in ("::", ";") or (left.opening and left.text == "{"):
         return True
-    if right.kind in ("member", "colon") or (right.text == "<<" and right.kind == "binary") or right.text == "[":
+    if (
+        right.kind in ("member", "colon")
+        or (right.text == "<<" and right.kind == "binary")
+        or right.text == "["
+    ):
         return True
     if left.text == ")" and right.kind == "name" and (right.text == "const" or right.text not in _KEYWORDS):
         return True
     if left.kind == "name" and right.kind == "string":
         return True
-    return left.opening
+    return left.opening and left.text != "["
 
 
 def _cost(tokens: list[Token], position: int, declaration: bool) -> int:
@@ -348,7 +357,11 @@ def _cost(tokens: list[Token], position: int, declaration: bool) -> int:
         return 4
     if left.text == "(" and declaration:
         return 100
-    if left.text == "(" and before is not None and (before.text in ("for", "if") or _constexpr_if(tokens, position)):
+    if (
+        left.text == "("
+        and before is not None
+        and (before.text in ("for", "if") or _constexpr_if(tokens, position))
+    ):
         return 1000
     if left.text == "=" and declaration:
         return 110

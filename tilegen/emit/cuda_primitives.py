@@ -28,6 +28,7 @@ def _coordinates(values: Values) -> Mapping[str, object]:
     rank = int(values["rank"])
     names = [f"c{dimension}" for dimension in range(rank)]
     return {
+        "names": ", ".join(names),
         "arguments": ", ".join(f"int {name}" for name in names),
         "constraints": ", ".join(f'"r"({name})' for name in names),
         "operands": ", ".join(f"%{2 + dimension}" for dimension in range(rank)),

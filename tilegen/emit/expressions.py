@@ -156,7 +156,7 @@ def _prefix(op: str, operand: CExpr) -> str:
 def _ternary(condition: CExpr, then: CExpr, otherwise: CExpr) -> str:
     first = operand_text(condition, Level.OR)
     second = operand_text(then, Level.OR)
-    third = operand_text(otherwise, Level.TERNARY)
+    third = operand_text(otherwise, Level.OR)
     return f"{first} ? {second} : {third}"
 
 

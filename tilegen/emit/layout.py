@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from tilegen.emit.annotate import ASSIGNMENT, COMMA, CONDITIONAL, EQUALITY, RELATIONAL, Token
 from tilegen.emit.lines import COLUMNS
@@ -53,12 +54,28 @@ class Group:
 
     def copy(self) -> Group:
         twin = Group.__new__(Group)
-        for name in Group.__slots__:
-            setattr(twin, name, getattr(self, name))
+        twin.break_next = self.break_next
+        twin.broken = self.broken
+        twin.builder = self.builder
+        twin.call_column = self.call_column
+        twin.call_start = self.call_start
+        twin.chained = self.chained
+        twin.first_shift = self.first_shift
+        twin.indent = self.indent
+        twin.last_space = self.last_space
+        twin.operator_wrapped = self.operator_wrapped
+        twin.question = self.question
+        twin.rigid = self.rigid
+        twin.rigid_operand = self.rigid_operand
+        twin.subscripts = self.subscripts
+        twin.variable = self.variable
         return twin
 
     def key(self) -> tuple[int | bool, ...]:
-        return tuple(getattr(self, name) for name in Group.__slots__)
+        return _FIELDS(self)
+
+
+_FIELDS = attrgetter(*Group.__slots__)
 
 
 @dataclass(slots=True)
@@ -113,9 +130,12 @@ def may_break(state: State) -> bool:
     group = state.groups[-1]
     if not current.can_break:
         return False
-    if previous.text == "{" and previous.opening and previous.position:
-        if state.tokens[previous.position - 1].text in ("{", "(", ","):
-            return False
+    if (
+        previous.text == "{"
+        and previous.position
+        and state.tokens[previous.position - 1].text in ("{", "(", ",")
+    ):
+        return False
     if (
         previous.opening
         and previous.text != "{"
@@ -151,7 +171,7 @@ def must_break(state: State) -> bool:
         return False
     if previous.kind == "binary" and current.can_break:
         before = tokens[previous.position - 1]
-        comparison = previous.level in (RELATIONAL, EQUALITY)
+        comparison = previous.level in (RELATIONAL, EQUALITY) and previous.text != ">>"
         counts = (not comparison or before.ends_operands) and previous.level != ASSIGNMENT
         if counts and group.break_next and current.kind != "comment":
             return True
@@ -175,16 +195,14 @@ def put_on_line(state: State) -> int:
         group.indent = state.column + current.spaces
     if _continues_calls(tokens, current) and state.column > new_line_column(state):
         group.builder = True
-    if current.kind == "member" and previous.text == ")":
-        if previous.end - tokens[previous.partner].end > 10:
-            group.rigid = True
+    if current.kind == "member" and previous.text == ")" and previous.end - tokens[previous.partner].end > 10:
+        group.rigid = True
     if current.kind != "comment" and _fixes_operand(previous, group):
         group.rigid_operand = True
     state.column += current.spaces
     before = tokens[previous.position - 1] if previous.position else None
-    if previous.text == "(" and before is not None and before.text in ("for", "if", "constexpr"):
-        group.last_space = state.column
-    elif previous.kind == "comma":
+    condition = previous.text == "(" and before is not None and before.text in ("for", "if", "constexpr")
+    if condition or previous.kind == "comma":
         group.last_space = state.column
     elif previous.kind in ("binary", "conditional"):
         operand = previous.level != ASSIGNMENT and (

@@ -9,13 +9,13 @@ from typing import Literal
 import jinja2
 
 from tilegen._resources import templates_root
-from tilegen.emit import cuda_primitives
+from tilegen.emit import cuda_primitives, hip_primitives
 from tilegen.emit.primitive_rules import Primitive, Rule, UnknownPrimitive
 
 Language = Literal["cuda", "hip"]
 Dialect = Literal["cuda", "hip", "emulator"]
 
-_RULES: dict[str, tuple[Rule, ...]] = {"cuda": cuda_primitives.RULES, "hip": ()}
+_RULES: dict[str, tuple[Rule, ...]] = {"cuda": cuda_primitives.RULES, "hip": hip_primitives.RULES}
 _FOLDERS = {
     ("cuda", "cuda"): "cuda/primitives/{}.cuh",
     ("hip", "hip"): "hip/primitives/{}.hpp",

@@ -6,10 +6,8 @@ import heapq
 from functools import lru_cache
 
 from tilegen.emit.annotate import Token, annotated
-from tilegen.emit.layout import initial_state, may_break, must_break, put_on_line, put_on_new_line
+from tilegen.emit.layout import State, initial_state, may_break, must_break, put_on_line, put_on_new_line
 from tilegen.emit.lines import COLUMNS, Line
-
-_MOST_STATES = 20_000
 
 
 def physical_lines(lines: list[Line]) -> list[str]:
@@ -33,19 +31,25 @@ def wrapped(line: Line) -> list[Line]:
 def _broken(code: str, comment: str, indent: int) -> tuple[tuple[int, str], ...]:
     """Column and text of each piece of the statement: the cheapest way to lay it out, found best first."""
     tokens = annotated(code, comment)
+    breaks = _cheapest(tokens, indent, strict=True) or _cheapest(tokens, indent, strict=False)
+    return _pieces(tokens, indent, breaks)
+
+
+def _cheapest(tokens: list[Token], indent: int, strict: bool) -> tuple[tuple[int, int], ...]:
+    """The breaks of the cheapest layout; with `strict` of one within the columns, if there is any."""
     state = initial_state(tokens, indent)
     count = 0
     queue = [(0, count, state)]
     seen: set[tuple[object, ...]] = set()
     while queue:
         cost, _, state = heapq.heappop(queue)
-        if state.done or len(seen) > _MOST_STATES:
-            return _pieces(tokens, indent, state.breaks)
+        if state.done:
+            return state.breaks
         key = state.key()
         if key in seen:
             continue
         seen.add(key)
-        if not must_break(state):
+        if not must_break(state) and not (strict and _too_wide(state)):
             count += 1
             following = state.copy()
             heapq.heappush(queue, (cost + put_on_line(following), count, following))
@@ -53,10 +57,17 @@ def _broken(code: str, comment: str, indent: int) -> tuple[tuple[int, str], ...]
             count += 1
             following = state.copy()
             heapq.heappush(queue, (cost + put_on_new_line(following), count, following))
-    return ((indent, code),)
+    return ()
 
 
-def _pieces(tokens: list[Token], indent: int, breaks: tuple[tuple[int, int], ...]) -> tuple[tuple[int, str], ...]:
+def _too_wide(state: State) -> bool:
+    token = state.tokens[state.position]
+    return state.column + token.spaces + token.width > COLUMNS
+
+
+def _pieces(
+    tokens: list[Token], indent: int, breaks: tuple[tuple[int, int], ...]
+) -> tuple[tuple[int, str], ...]:
     starts = [(0, indent), *breaks]
     ends = [position for position, _ in breaks] + [len(tokens)]
     pieces = []
