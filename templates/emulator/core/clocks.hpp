@@ -1,0 +1,130 @@
+// Who knows of whose work: vector clocks.
+//
+// Every thread, and every stream of asynchronous work (the copies that complete on one mbarrier, the wgmma groups of a
+// warpgroup, …), is a component with a time of its own. An access is stamped with (domain, component, time). Two
+// accesses are ordered if whoever makes the second has, through synchronisation, seen the time of the first. A domain
+// is a cluster: its blocks can synchronise, different clusters of one launch cannot.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace emulator {
+
+using Time = std::uint32_t;
+using Times = std::vector<Time>;              // by component; what is missing is 0
+using Snapshot = std::shared_ptr<const Times>;  // nullptr: nothing seen
+
+struct Stamp {
+  std::uint64_t bits = 0;  // 0: no access; times start at 1
+
+  static Stamp make(unsigned domain, unsigned component, Time time) {
+    return {std::uint64_t(domain) << 44 | std::uint64_t(component) << 28 | (time & 0xFFFFFFF)};
+  }
+  unsigned domain() const { return unsigned(bits >> 44); }
+  unsigned component() const { return unsigned(bits >> 28) & 0xFFFF; }
+  Time time() const { return Time(bits & 0xFFFFFFF); }
+  explicit operator bool() const { return bits != 0; }
+  bool operator==(const Stamp&) const = default;
+};
+
+inline bool covers(const Snapshot& snapshot, unsigned component, Time time) {
+  return snapshot && component < snapshot->size() && (*snapshot)[component] >= time;
+}
+
+inline void raise(Times& times, unsigned component, Time time) {
+  if (component >= times.size()) times.resize(component + 1, 0);
+  times[component] = std::max(times[component], time);
+}
+
+inline void raise_all(Times& times, const Times& other) {
+  if (other.size() > times.size()) times.resize(other.size(), 0);
+  for (std::size_t i = 0; i < other.size(); ++i) times[i] = std::max(times[i], other[i]);
+}
+
+// The join of two snapshots. Threads that learn the same things share one snapshot, so the last joins are kept.
+class Joiner {
+ public:
+  Snapshot operator()(const Snapshot& a, const Snapshot& b) {
+    if (!b || a == b) return a;
+    if (!a) return b;
+    for (const Entry& entry : recent_)
+      if (entry.a == a && entry.b == b) return entry.joined;
+    Times times = *a;
+    raise_all(times, *b);
+    Snapshot joined = times == *a ? a : times == *b ? b : std::make_shared<const Times>(std::move(times));
+    recent_[next_] = {a, b, joined};
+    next_ = (next_ + 1) % kRecent;
+    return joined;
+  }
+
+ private:
+  struct Entry {
+    Snapshot a, b, joined;
+  };
+  static constexpr int kRecent = 8;
+  Entry recent_[kRecent];
+  int next_ = 0;
+};
+
+// What a thread has seen; `fenced` is the part whose plain writes a proxy fence has made visible to asynchronous copies
+// and tensor cores (PTX ISA, "Proxies").
+struct Knowledge {
+  Snapshot seen, fenced;
+};
+
+// A thread as the clocks know it
+struct Agent {
+  Knowledge knowledge;
+  unsigned component = 0;
+  Time time = 1;
+
+  void learn(const Knowledge& other, Joiner& join) {
+    knowledge.seen = join(knowledge.seen, other.seen);
+    knowledge.fenced = join(knowledge.fenced, other.fenced);
+  }
+  void learn(unsigned other, Time until) {
+    if (covers(knowledge.seen, other, until)) return;
+    Times times = knowledge.seen ? *knowledge.seen : Times();
+    raise(times, other, until);
+    knowledge.seen = std::make_shared<const Times>(std::move(times));
+  }
+  void fence_proxy() {
+    Times times = knowledge.seen ? *knowledge.seen : Times();
+    raise(times, component, time++);
+    if (knowledge.fenced) raise_all(times, *knowledge.fenced);
+    knowledge.fenced = std::make_shared<const Times>(std::move(times));
+  }
+};
+
+// What those who have arrived at a synchronisation object know together
+class Gathering {
+ public:
+  // A release: what the agent did up to now is part of it, what it does next is not.
+  void add(Agent& agent) {
+    merge(seen_, last_seen_, agent.knowledge.seen);
+    merge(fenced_, last_fenced_, agent.knowledge.fenced);
+    raise(seen_, agent.component, agent.time++);
+  }
+  void add(unsigned component, Time time) { raise(seen_, component, time); }
+
+  Knowledge publish() {
+    last_seen_ = std::make_shared<const Times>(seen_);
+    if (!fenced_.empty()) last_fenced_ = std::make_shared<const Times>(fenced_);
+    return {last_seen_, last_fenced_};
+  }
+
+ private:
+  static void merge(Times& times, Snapshot& last, const Snapshot& other) {
+    if (!other || other == last) return;
+    raise_all(times, *other);
+    last = other;
+  }
+
+  Times seen_, fenced_;
+  Snapshot last_seen_, last_fenced_;
+};
+
+}  // namespace emulator

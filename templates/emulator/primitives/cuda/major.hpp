@@ -1,0 +1,1 @@
+enum class Major { K, MN };

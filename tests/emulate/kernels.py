@@ -1,0 +1,183 @@
+"""Kernels that the emulator's tests run: files in data/, with the device primitives filled in, and their manifests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilegen.emit.primitives import Primitive, render_primitives
+
+_DATA = Path(__file__).parent / "data"
+Facts = dict[str, Any]
+
+
+def source_of(facts: Facts) -> str:
+    """The emitted file of a manifest: the data file, its device primitives rendered from the templates."""
+    text = (_DATA / f"{facts['kernel']}.{facts['target']}.cu").read_text(encoding="utf-8")
+    wanted = [Primitive(name, tuple(parameters.items())) for name, parameters in facts["primitives"]]
+    return text.replace("@PRIMITIVES@\n", render_primitives(wanted, "cuda"))
+
+
+def primitives(*names: str, **parametrised: list[dict[str, Any]]) -> list[list[Any]]:
+    plain: list[list[Any]] = [[name, {}] for name in names]
+    return plain + [[name, values] for name, choices in parametrised.items() for values in choices]
+
+
+def _tensor(name: str, shape: list[str], role: str, dtype: str = "float16") -> Facts:
+    return {"name": name, "dtype": dtype, "shape": shape, "strides": None, "role": role, "zeroed": False}
+
+
+def _matrix_map(name: str, rows: str, columns: str, box: list[int]) -> Facts:
+    return {
+        "name": name,
+        "kind": "tensor_map",
+        "tensor": name,
+        "dtype": "float16",
+        "rank": 2,
+        "extents": [columns, rows],
+        "strides_bytes": [f"2 * {columns}"],
+        "box": box,
+        "swizzle": 128,
+        "oob": "zero",
+    }
+
+
+def _scalar(name: str, value: str, dtype: str = "int32") -> Facts:
+    return {"name": name, "kind": "scalar", "dtype": dtype, "value": value}
+
+
+_HOPPER = (
+    "shared_storage",
+    "mbarrier_init",
+    "mbarrier_arrive",
+    "mbarrier_arrive_expect_tx",
+    "mbarrier_wait",
+    "fence_barrier_init",
+    "tma_store_commit",
+    "tma_store_wait_read",
+    "fence_proxy_async",
+    "warpgroup_arrive",
+    "warpgroup_commit",
+    "warpgroup_wait",
+    "register_release",
+    "register_acquire",
+    "named_barrier_sync",
+)
+
+
+def matmul_relu() -> Facts:
+    """C = max(A @ B, 0) by TMA and wgmma, persistent, warp-specialised: 128 x 256 x 64, 3 stages."""
+    tiles = "ceildiv(M, 128) * ceildiv(N, 256)"
+    return {
+        "version": 1,
+        "kernel": "matmul_relu",
+        "target": "sm_90a",
+        "language": "cuda",
+        "wave_size": 32,
+        "parameters": [
+            _matrix_map("A", "M", "K", [64, 128]),
+            _matrix_map("B", "K", "N", [64, 64]),
+            _matrix_map("C", "M", "N", [64, 64]),
+            _scalar("M", "M"),
+            _scalar("N", "N"),
+            _scalar("K", "K"),
+        ],
+        "tensors": [
+            _tensor("A", ["M", "K"], "input"),
+            _tensor("B", ["K", "N"], "input"),
+            _tensor("C", ["M", "N"], "output"),
+        ],
+        "symbols": ["M", "N", "K"],
+        "grid": [f"min({tiles}, multiprocessors)", "1", "1"],
+        "block": [384, 1, 1],
+        "cluster": [1, 1, 1],
+        "shared_bytes": 214016,
+        "registers": {"entry": 168},
+        "primitives": primitives(
+            *_HOPPER,
+            tma_load=[{"rank": 2, "multicast": False}],
+            tma_store=[{"rank": 2}],
+            descriptor=[{"swizzle": 128}],
+            wgmma=[{"n": 256, "a": "f16", "d": "f32", "source": "SS"}],
+            stmatrix=[{"count": 4, "transpose": False}],
+        ),
+    }
+
+
+def _sequence_map(name: str, rows: str, heads: str, box_rows: int) -> Facts:
+    """A [B, rows, heads, 128] tensor as (column, row, head, batch)."""
+    return {
+        "name": name,
+        "kind": "tensor_map",
+        "tensor": name,
+        "dtype": "float16",
+        "rank": 4,
+        "extents": ["128", rows, heads, "B"],
+        "strides_bytes": [f"{heads} * 256", "256", f"{rows} * {heads} * 256"],
+        "box": [64, box_rows, 1, 1],
+        "swizzle": 128,
+        "oob": "zero",
+    }
+
+
+def attention() -> Facts:
+    """Causal attention forward by TMA and wgmma, P in registers, skewed main loop."""
+    queries, keys = ["B", "S_q", "H", "128"], ["B", "S_k", "H_kv", "128"]
+    return {
+        "version": 1,
+        "kernel": "attention",
+        "target": "sm_90a",
+        "language": "cuda",
+        "wave_size": 32,
+        "parameters": [
+            _sequence_map("Q", "S_q", "H", 128),
+            _sequence_map("K", "S_k", "H_kv", 128),
+            _sequence_map("V", "S_k", "H_kv", 128),
+            _sequence_map("O", "S_q", "H", 64),
+            {"name": "LSE", "kind": "pointer", "tensor": "LSE", "dtype": "float32", "access": "write"},
+            *(_scalar(name, name) for name in ("B", "S_q", "S_k", "H", "H_kv")),
+            _scalar("scale", "scale", "float32"),
+            _scalar("section_heads", "B * H"),
+        ],
+        "tensors": [
+            _tensor("Q", queries, "input"),
+            _tensor("K", keys, "input"),
+            _tensor("V", keys, "input"),
+            _tensor("O", queries, "output"),
+            _tensor("LSE", ["B", "H", "S_q"], "output", "float32"),
+        ],
+        "symbols": ["B", "S_q", "S_k", "H", "H_kv"],
+        "grid": ["ceildiv(S_q, 128) * H * B", "1", "1"],
+        "block": [384, 1, 1],
+        "cluster": [1, 1, 1],
+        "shared_bytes": 197632,
+        "registers": {"entry": 168},
+        "primitives": primitives(
+            *_HOPPER,
+            "exp2_approx",
+            tma_load=[{"rank": 4, "multicast": False}],
+            tma_store=[{"rank": 4}],
+            descriptor=[{"swizzle": 128}],
+            wgmma=[
+                {"n": 128, "a": "f16", "d": "f32", "source": "SS"},
+                {"n": 128, "a": "f16", "d": "f32", "source": "RS"},
+            ],
+            stmatrix=[{"count": 4, "transpose": False}],
+        ),
+    }
+
+
+def matmul_inputs(m: int, n: int, k: int, seed: int = 0) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    generator = np.random.default_rng(seed)
+    return (
+        generator.standard_normal((m, k)).astype(np.float16),
+        generator.standard_normal((k, n)).astype(np.float16),
+    )
+
+
+def relative_error(result: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
+    """||result - expected|| / ||expected||; NaN anywhere makes it infinite."""
+    difference = np.linalg.norm(result.astype(np.float64) - expected)
+    return float("inf") if np.isnan(difference) else float(difference / np.linalg.norm(expected))

@@ -1,0 +1,68 @@
+"""Finds the host's C++ compiler."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+
+from tilegen.emulate.errors import CompilerMissing
+
+_NAMES = ("c++", "g++", "clang++")
+_CLANG_NAMES = ("clang++", "c++", *(f"clang++-{version}" for version in range(25, 15, -1)))
+_MINIMUM = {"gcc": 11, "clang": 16}
+_REMEDY = (
+    "the emulator needs a C++20 compiler for the host: install g++ 11 or later (Debian, Ubuntu: apt install g++), "
+    "clang 16 or later, or the one on PyPI (pip install ziglang)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostCompiler:
+    """A command that compiles C++; `identity` changes when the compiler does."""
+
+    command: tuple[str, ...]
+    family: str  # gcc or clang
+    identity: str
+
+
+@cache
+def find_compiler(need_clang: bool = False) -> HostCompiler:
+    """The host's C++ compiler: c++, g++ or clang++ on PATH, else the clang of the package ziglang. HIP text needs clang
+    for its vector extensions.
+
+    Raises CompilerMissing.
+    """
+    for name in _CLANG_NAMES if need_clang else _NAMES:
+        path = shutil.which(name)
+        found = _probe((path,)) if path is not None else None
+        if found is not None and (found.family == "clang" or not need_clang):
+            return found
+    if importlib.util.find_spec("ziglang") is not None:
+        found = _probe((sys.executable, "-m", "ziglang", "c++"))
+        if found is not None:
+            return found
+    raise CompilerMissing(f"no {'clang' if need_clang else 'C++ compiler'} was found: {_REMEDY}")
+
+
+def _probe(command: tuple[str, ...]) -> HostCompiler | None:
+    """The compiler behind a command, or None if it is none or too old."""
+    try:
+        result = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = re.search(r"clang version (\d+)", result.stdout)
+    family = "clang" if version is not None else "gcc"
+    if version is None:
+        version = re.search(
+            r"(?:GCC|g\+\+|\(.*\)).*?(\d+)\.\d+", result.stdout.splitlines()[0] if result.stdout else ""
+        )
+    if result.returncode != 0 or version is None or int(version.group(1)) < _MINIMUM[family]:
+        return None
+    real = os.path.realpath(command[0])
+    return HostCompiler(command, family, f"{real} {result.stdout.strip()}")

@@ -1,0 +1,264 @@
+"""From NumPy arrays and a manifest to the job that the emulator's program reads, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilegen.emulate.errors import EmulationError
+from tilegen.emulate.facts import Facts
+from tilegen.formula import FormulaError, compile_formulas
+
+Array = np.ndarray[Any, Any]
+Number = int | float
+
+_ELEMENTS = {  # as core/nvidia/state.hpp numbers them; what TMA only moves goes by its size
+    "float16": 0,
+    "bfloat16": 1,
+    "float32": 2,
+    "float64": 3,
+    "int32": 4,
+    "uint32": 5,
+    "int64": 6,
+    "uint64": 7,
+    "int16": 8,
+    "uint16": 9,
+    "int8": 10,
+    "uint8": 11,
+}
+_MAX_BOX = 256
+_TMA_ALIGNMENT = 16
+_REGISTER_FILE = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the emulated machine behaves where the device leaves it open."""
+
+    schedule: str
+    asynchronous: str
+    seed: int
+    multiprocessors: int
+    timeout: float
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """The NumPy type of a manifest's dtype name, ml_dtypes' included."""
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def evaluate(formula: str | Number, names: Mapping[str, Number]) -> Number:
+    """The value of a manifest's formula. Raises EmulationError (kind "manifest") if it is none."""
+    if not isinstance(formula, str):
+        return formula
+    try:
+        (value,) = compile_formulas([formula], list(names))(*names.values())
+    except FormulaError as error:
+        raise EmulationError("manifest", str(error)) from error
+    return value
+
+
+def evaluate_int(formula: str | Number, names: Mapping[str, Number]) -> int:
+    """evaluate(), for what must be an integer."""
+    value = evaluate(formula, names)
+    if value != int(value):
+        raise EmulationError("manifest", f"'{formula}' is {value}, which is not an integer")
+    return int(value)
+
+
+class Launch:
+    """One launch: the tensors' bytes, the values of extents and scalars, and the job text."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        arrays: Sequence[Array] | Mapping[str, Array],
+        scalars: Mapping[str, Number],
+        settings: Settings,
+    ) -> None:
+        self._facts = facts
+        self._settings = settings
+        self._tensors: list[Mapping[str, Any]] = list(facts["tensors"])
+        self._arrays = self._named(arrays)
+        self.names: dict[str, Number] = {**scalars, "multiprocessors": settings.multiprocessors}
+        self._solve_symbols()
+        self._shapes = {tensor["name"]: self._shape(tensor) for tensor in self._tensors}
+        self._check_shapes()
+        self.grid = tuple(evaluate_int(extent, self.names) for extent in facts["grid"])
+
+    def _named(self, arrays: Sequence[Array] | Mapping[str, Array]) -> dict[str, Array]:
+        wanted = [tensor["name"] for tensor in self._tensors if tensor["role"] != "output"]
+        if not isinstance(arrays, Mapping):
+            if len(arrays) != len(wanted):
+                raise EmulationError(
+                    "argument",
+                    f"the kernel takes {len(wanted)} arrays ({', '.join(wanted)}), not {len(arrays)}",
+                )
+            arrays = dict(zip(wanted, arrays, strict=True))
+        missing = [name for name in wanted if name not in arrays]
+        if missing:
+            raise EmulationError("argument", f"no array is given for {', '.join(missing)}")
+        named = {name: np.asarray(arrays[name]) for name in wanted}
+        for tensor in self._tensors:
+            array = named.get(tensor["name"])
+            if array is not None and array.dtype != dtype_of(tensor["dtype"]):
+                raise EmulationError("argument", f"{tensor['name']} is {array.dtype}, not {tensor['dtype']}")
+        return named
+
+    def _solve_symbols(self) -> None:
+        """Binds each extent that a tensor's shape names alone."""
+        symbols = set(self._facts.get("symbols", ()))
+        for tensor in self._tensors:
+            array = self._arrays.get(tensor["name"])
+            if array is None:
+                continue
+            if array.ndim != len(tensor["shape"]):
+                raise EmulationError(
+                    "argument", f"{tensor['name']} has {array.ndim} dimensions, not {len(tensor['shape'])}"
+                )
+            for extent, value in zip(tensor["shape"], array.shape, strict=True):
+                if isinstance(extent, str) and extent in symbols:
+                    self.names.setdefault(extent, value)
+
+    def _shape(self, tensor: Mapping[str, Any]) -> tuple[int, ...]:
+        return tuple(evaluate_int(extent, self.names) for extent in tensor["shape"])
+
+    def _check_shapes(self) -> None:
+        for name, array in self._arrays.items():
+            if array.shape != self._shapes[name]:
+                raise EmulationError(
+                    "argument", f"{name} has the shape {array.shape}, not {self._shapes[name]}"
+                )
+
+    def _strides(self, tensor: Mapping[str, Any]) -> tuple[int, ...]:
+        """In elements; row-major unless the manifest says otherwise."""
+        if tensor.get("strides") is not None:
+            return tuple(evaluate_int(stride, self.names) for stride in tensor["strides"])
+        strides: list[int] = []
+        step = 1
+        for extent in reversed(self._shapes[tensor["name"]]):
+            strides.append(step)
+            step *= extent
+        return tuple(reversed(strides))
+
+    def _storage(self, tensor: Mapping[str, Any]) -> tuple[Array, Array]:
+        """The bytes of a tensor in memory, and the tensor as a view of them. What nothing has written is all ones: NaN
+        in every floating-point type."""
+        dtype = dtype_of(tensor["dtype"])
+        shape, strides = self._shapes[tensor["name"]], self._strides(tensor)
+        elements = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+        if 0 in shape:
+            elements = 0
+        fill = 0 if tensor.get("zeroed") else 0xFF
+        storage = np.full(elements * dtype.itemsize, fill, dtype=np.uint8)
+        view = np.lib.stride_tricks.as_strided(
+            storage.view(dtype), shape, tuple(stride * dtype.itemsize for stride in strides)
+        )
+        return storage, view
+
+    def write(self, job: Path, data: Path) -> None:
+        """Writes the job and the tensors' bytes."""
+        lines = self._configuration()
+        with data.open("wb") as file:
+            for tensor in self._tensors:
+                storage, view = self._storage(tensor)
+                array = self._arrays.get(tensor["name"])
+                if array is not None:
+                    view[...] = array
+                file.write(storage.tobytes())
+                shift = (
+                    dtype_of(tensor["dtype"]).itemsize & -dtype_of(tensor["dtype"]).itemsize
+                ).bit_length() - 1
+                role = "inout" if tensor.get("zeroed") else tensor["role"]
+                lines.append(f"tensor {tensor['name']} {storage.size} {shift} {role}")
+        lines += [self._parameter(parameter) for parameter in self._facts["parameters"]]
+        job.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def read(self, data: Path) -> tuple[Array, ...]:
+        """The outputs after the run."""
+        outputs: list[Array] = []
+        with data.open("rb") as file:
+            for tensor in self._tensors:
+                storage, view = self._storage(tensor)
+                storage[:] = np.frombuffer(file.read(storage.size), dtype=np.uint8)
+                if tensor["role"] != "input":
+                    outputs.append(view)
+        return tuple(outputs)
+
+    def _configuration(self) -> list[str]:
+        facts, settings = self._facts, self._settings
+        block = [int(extent) for extent in facts["block"]]
+        threads = block[0] * block[1] * block[2]
+        entry = facts.get("registers", {}).get("entry") or min(255, _REGISTER_FILE // threads // 8 * 8)
+        cluster = facts.get("cluster", [1, 1, 1])
+        for extent, size in zip(self.grid, cluster, strict=True):
+            if extent % size != 0:
+                raise EmulationError(
+                    "manifest", f"the grid {self.grid} is not a multiple of the cluster {cluster}"
+                )
+        return [
+            f"schedule {settings.schedule}",
+            f"asynchronous {settings.asynchronous}",
+            f"seed {settings.seed}",
+            f"multiprocessors {settings.multiprocessors}",
+            f"timeout {max(1, round(settings.timeout))}",
+            "grid " + " ".join(map(str, self.grid)),
+            "block " + " ".join(map(str, block)),
+            "cluster " + " ".join(map(str, cluster)),
+            f"shared_bytes {facts['shared_bytes']}",
+            f"entry_registers {entry}",
+            f"wave_size {facts['wave_size']}",
+        ]
+
+    def _parameter(self, parameter: Mapping[str, Any]) -> str:
+        match parameter["kind"]:
+            case "pointer":
+                return f"pointer {self._tensor_number(parameter['tensor'])}"
+            case "scalar":
+                value = np.array(evaluate(parameter["value"], self.names)).astype(
+                    dtype_of(parameter["dtype"])
+                )
+                return "scalar " + " ".join(str(byte) for byte in value.tobytes())
+            case "tensor_map":
+                return self._tensor_map(parameter)
+            case other:
+                raise EmulationError(
+                    "manifest", f"parameter {parameter['name']} is of the unknown kind {other}"
+                )
+
+    def _tensor_number(self, name: str) -> int:
+        return [tensor["name"] for tensor in self._tensors].index(name)
+
+    def _tensor_map(self, parameter: Mapping[str, Any]) -> str:
+        """The line of a tensor map, after the checks of cuTensorMapEncodeTiled (CUDA driver API)."""
+        itemsize = dtype_of(parameter["dtype"]).itemsize
+        rank, swizzle = int(parameter["rank"]), int(parameter["swizzle"])
+        extents = [evaluate_int(extent, self.names) for extent in parameter["extents"]]
+        strides = [itemsize, *(evaluate_int(stride, self.names) for stride in parameter["strides_bytes"])]
+        box = [evaluate_int(extent, self.names) for extent in parameter["box"]]
+        name = parameter["name"]
+        if any(step != 1 for step in parameter.get("element_strides", ())):
+            raise EmulationError("tensor-map", f"{name}: element strides other than 1 are not emulated")
+        if len(extents) != rank or len(strides) != rank or len(box) != rank:
+            raise EmulationError("tensor-map", f"{name}: extents, strides and box do not have rank {rank}")
+        if any(stride % _TMA_ALIGNMENT != 0 for stride in strides[1:]):
+            raise EmulationError(
+                "tensor-map", f"{name}: the strides {strides[1:]} are not multiples of 16 bytes"
+            )
+        if any(not 1 <= extent <= _MAX_BOX for extent in box):
+            raise EmulationError("tensor-map", f"{name}: a box extent of {box} is not between 1 and 256")
+        if box[0] * itemsize % _TMA_ALIGNMENT != 0 or (swizzle > 0 and box[0] * itemsize > swizzle):
+            raise EmulationError(
+                "tensor-map",
+                f"{name}: a box row of {box[0] * itemsize} bytes is not a multiple of 16 bytes within the swizzle's "
+                f"{swizzle or 'any'} bytes",
+            )
+        element = _ELEMENTS.get(parameter["dtype"], _ELEMENTS["uint8"])
+        dimensions = " ".join(f"{e} {s} {b}" for e, s, b in zip(extents, strides, box, strict=True))
+        number = self._tensor_number(parameter["tensor"])
+        return f"tensor_map {number} {element} {itemsize} {rank} {swizzle} {dimensions}"

@@ -1,0 +1,83 @@
+"""Takes an emitted file apart and puts the emulator's text in the place of what cannot run on a host."""
+
+from __future__ import annotations
+
+import re
+
+from tilegen.emit.primitives import Language, Primitive, render_primitives
+from tilegen.emulate.errors import UnusableText
+from tilegen.emulate.facts import Facts
+
+_BANNER = re.compile(r"^// -{8,} (\S.*)$")
+_USER_LINE = re.compile(r"//\s+(?P<place>\S+\.py:\d+)(?P<statement>[^\n]*)$")
+_TYPES = "device types"
+_PRIMITIVES = "device primitives"
+_KERNEL = "kernel"
+_HOST = "host"
+_INTEGERS = "using u32 = unsigned int;\nusing u64 = unsigned long long;\n"
+
+
+def file_name(facts: Facts) -> str:
+    """The emitted file's name: kernel, target, and the language's suffix."""
+    return f"{facts['kernel']}.{facts['target']}.{'hip' if facts['language'] == 'hip' else 'cu'}"
+
+
+def _sections(source: str) -> list[tuple[str, int, list[str]]]:
+    """(title, number of the first line, lines) of each section; what comes before the first banner has no title."""
+    found: list[tuple[str, int, list[str]]] = [("", 1, [])]
+    for number, line in enumerate(source.splitlines(), start=1):
+        banner = _BANNER.match(line)
+        if banner is not None:
+            found.append((banner.group(1).strip(), number, []))
+        found[-1][2].append(line)
+    return found
+
+
+def _primitives(facts: Facts) -> str:
+    language: Language = "hip" if facts["language"] == "hip" else "cuda"
+    wanted = [Primitive(name, tuple(parameters.items())) for name, parameters in facts["primitives"]]
+    return render_primitives(wanted, "emulator", language)
+
+
+def _types_text(lines: list[str]) -> str:
+    """The emulator's device types: the section without its macros, which the prelude has in its own way."""
+    aliases = [line for line in lines if line.startswith("using ")]
+    return f'#line 1 "emulator {_TYPES}"\n' + _INTEGERS + "".join(f"{line}\n" for line in aliases)
+
+
+def emulated_text(source: str, facts: Facts) -> str:
+    """The C++ that the host compiles: the emitted file with the emulator's device types and device primitives, without
+    its host section. `#line` directives keep the emitted file's line numbers.
+
+    Raises UnusableText if the file has no kernel section.
+    """
+    sections = _sections(source)
+    if all(title != _KERNEL for title, _, _ in sections):
+        raise UnusableText(f"the text has no section '{_KERNEL}': it is not an emitted file")
+    parts: list[str] = []
+    typed = False
+    for title, first, lines in sections:
+        if title == _HOST:
+            break
+        if title == _TYPES:
+            parts.append(_types_text(lines))
+            typed = True
+        elif title == _PRIMITIVES:
+            text = ("" if typed else _INTEGERS) + _primitives(facts)
+            parts.append(f'#line 1 "emulator {title}"\n{text}')
+        else:
+            parts.append(f'#line {first} "{file_name(facts)}"\n' + "\n".join(lines) + "\n")
+    entry = f"emulator::Kernel emulator::kernel() {{ return emulator::Bound<&::{facts['kernel']}>::describe(); }}\n"
+    return "".join(parts) + '#line 1 "emulator entry"\n' + entry
+
+
+def user_line(source: str, line: int) -> str | None:
+    """The nearest `// file.py:21  statement` comment at or above a line of the emitted file, in the kernel section."""
+    lines = source.splitlines()
+    for number in range(min(line, len(lines)), 0, -1):
+        if _BANNER.match(lines[number - 1]):
+            return None
+        found = _USER_LINE.search(lines[number - 1])
+        if found is not None:
+            return f"{found['place']} {found['statement'].strip()}".strip()
+    return None
