@@ -120,6 +120,18 @@ class JitKernel:
             prepared = self._prepare(lookup, arrays, outputs, assignment.parameters, values)
         return prepared.run(arrays, pointers, outputs, values, None)
 
+    @property
+    def is_factory(self) -> bool:
+        """Whether the function returns lazy programs, so that a call with its arguments compiles one."""
+        return self._factory
+
+    def for_target(self, target: str) -> JitKernel:
+        """The same program for another target."""
+        definition = self._definition
+        return JitKernel(
+            definition.function, target, definition.out_idx, self._dynamic, self._backend, self._parameters
+        )
+
     def program(self, *arguments: Any, **keywords: Any) -> CompiledProgram:
         """Calls the factory and compiles the lazy program that it returns; kept by the arguments."""
         function = self._definition.python
@@ -161,7 +173,10 @@ class JitKernel:
         """
         chosen = resolve_target(self._target if target is None else target_alias(target))
         if self._factory:
-            return self.program(*specs, **parameters).emit(target=chosen.name, name=name, dims=dims)
+            own = inspect.signature(self._definition.python).parameters
+            fixed = {extent: value for extent, value in (dims or {}).items() if extent in own}
+            rest = {extent: value for extent, value in (dims or {}).items() if extent not in own}
+            return self.program(*specs, **fixed, **parameters).emit(target=chosen.name, name=name, dims=rest)
         assignment = assign(self._definition.python, specs, {**self._parameters, **parameters}, _is_spec)
         return build_emission(
             self._definition,

@@ -6,8 +6,9 @@ An example module defines
 - `inputs(rng)`: the call's arrays, from a `numpy.random.Generator`;
 - `reference(*inputs)`: the expected output, or a tuple of several;
 - `tolerance`: the largest accepted ‖out − ref‖ / ‖ref‖;
-- optionally `parameters`: keyword arguments of the kernel, and
-- `emulation_inputs(rng)`: smaller arrays, used where the kernel runs in the emulator.
+- optionally `parameters`: keyword arguments of the kernel (of a factory of lazy programs: its arguments),
+- `emulation_inputs(rng)`: smaller arrays, used where the kernel runs in the emulator, and
+- `targets`: the targets that `check` looks at, all of them by default.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 from tilegen.errors import TilegenError
 from tilegen.jit_kernel import JitKernel
+from tilegen.target import target_names
 
 
 class ExampleError(TilegenError):
@@ -39,6 +41,7 @@ class Example:
     reference: Callable[..., Any]
     tolerance: float
     parameters: Mapping[str, Any]
+    targets: tuple[str, ...]
 
 
 def load_module(path: Path) -> ModuleType:
@@ -123,4 +126,5 @@ def load_example(reference: str) -> Example:
         reference=module.reference,
         tolerance=float(module.tolerance),
         parameters=dict(getattr(module, "parameters", {})),
+        targets=tuple(getattr(module, "targets", target_names())),
     )

@@ -1,0 +1,5 @@
+"""`python -m tilegen.cli`."""
+
+from tilegen.cli import app
+
+app()

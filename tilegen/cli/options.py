@@ -1,0 +1,70 @@
+"""Options that several commands take, and how their texts become values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from tilegen.errors import TilegenError
+
+KernelReference = Annotated[
+    str, typer.Argument(metavar="FILE:KERNEL", help="A Python file and a kernel in it.")
+]
+ExampleFile = Annotated[str, typer.Argument(metavar="FILE", help="An example module; see the guide.")]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target", "-t", metavar="NAME", help="A target, such as sm_90a or gfx942; may be repeated."
+    ),
+]
+Dims = Annotated[
+    list[str] | None,
+    typer.Option("--dim", "-d", metavar="M=4096", help="Fixes an extent; the others stay launch arguments."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="block_M=128", help="Sets a generation-time parameter."),
+]
+
+
+class OptionError(TilegenError):
+    """A command-line value that cannot be read."""
+
+
+def read_dims(texts: Sequence[str] | None) -> dict[str, int]:
+    """`M=4096` as {"M": 4096}.
+
+    Raises:
+        OptionError: for anything but a name and an integer.
+    """
+    dims = {}
+    for name, value in _pairs(texts, "--dim"):
+        try:
+            dims[name] = int(value)
+        except ValueError:
+            raise OptionError(f"--dim {name}={value}: an extent is an integer") from None
+    return dims
+
+
+def read_settings(texts: Sequence[str] | None) -> dict[str, Any]:
+    """`block_M=128` as {"block_M": 128}: a Python literal where it is one, else text."""
+    settings: dict[str, Any] = {}
+    for name, value in _pairs(texts, "--set"):
+        try:
+            settings[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            settings[name] = value
+    return settings
+
+
+def _pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
+    pairs = []
+    for text in texts or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name.isidentifier() or not value:
+            raise OptionError(f"{option} {text}: write NAME=VALUE")
+        pairs.append((name, value))
+    return pairs
