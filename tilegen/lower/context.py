@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from tilegen.inference.decisions import Decisions
+from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.ir.expressions import Const, Expr
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Program, Stmt
@@ -53,6 +53,8 @@ class Context:
     pipeline_notes: list[str] = field(default_factory=list)  # lines of the header's Pipeline section
     pending_stores: bool = False  # whether TMA stores may still be reading shared memory when the kernel ends
     maps: dict[str, TensorMap] = field(default_factory=dict)  # kernel parameters that describe tensors to the TMA unit
+    barriers: PerNode[Stmt, bool] | None = None  # see tilegen.lower.barriers
+    aligned: dict[str, int] = field(default_factory=dict)  # bytes that vector accesses want of register arrays
     members: list[SharedMember] = field(default_factory=list)  # of SharedStorage, beyond the program's own tiles
 
     # ------------------------------------------------------------------------------------- names
@@ -95,6 +97,14 @@ class Context:
     def helper(self, name: str, **values: object) -> None:
         """Notes that the text uses a device helper of templates/<language>/helpers."""
         self.helpers[name] = tuple(values.items())
+
+    def align(self, name: str, size: int) -> None:
+        """Notes that vector accesses want a register array to start at a multiple of `size` bytes."""
+        self.aligned[name] = max(size, self.aligned.get(name, 1))
+
+    def note_vector(self, *buffers: Buffer) -> None:
+        """Notes that rows of global tensors are accessed in vectors."""
+        self.vectorised.update({buffer.name: None for buffer in buffers if buffer.scope == "global"})
 
     # ------------------------------------------------------------------------------------- threads
 

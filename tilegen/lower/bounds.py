@@ -1,0 +1,61 @@
+"""Which accesses stay inside their tensor for sure, and the conditions that the others need."""
+
+from __future__ import annotations
+
+from tilegen.inference.fragment import Fragment
+from tilegen.inference.loops import Loop
+from tilegen.ir import build
+from tilegen.ir.affine import interval, is_always_true
+from tilegen.ir.expressions import Const, Expr
+from tilegen.ir.nodes import For, Persistent
+from tilegen.ir.walk import each_statement
+from tilegen.lower.context import Context
+from tilegen.lower.scalar import ranges
+
+Ranges = dict[str, tuple[int | None, int | None]]
+
+
+def kernel_ranges(context: Context) -> Ranges:
+    """Inclusive bounds of every variable of the kernel that runs over a known range."""
+    known = ranges(context)
+    kernel = context.program.kernel
+    for var, extent in zip(kernel.block_vars, kernel.grid, strict=False):
+        known[var.name] = (0, int(extent.value) - 1 if isinstance(extent, Const) else None)
+    for statement in each_statement(kernel.body):
+        match statement:
+            case For(var, start, stop):
+                last = interval(stop, known)[1]
+                known.setdefault(var.name, (interval(start, known)[0], None if last is None else last - 1))
+            case Persistent(variables, extents):
+                for var, extent in zip(variables, extents, strict=True):
+                    last = interval(extent, known)[1]
+                    known.setdefault(var.name, (0, None if last is None else last - 1))
+            case _:
+                pass
+    return known
+
+
+def loop_ranges(context: Context, loop: Loop) -> Ranges:
+    """`kernel_ranges` and those of the loop's own variables inside its tile."""
+    known = kernel_ranges(context)
+    known.update({name: (0, extent - 1) for name, extent in zip(loop.names, loop.extents, strict=True)})
+    return known
+
+
+def padding_conditions(loop: Loop, partition: Fragment) -> list[Expr]:
+    """What keeps iterations inside the loop's box, where the threads do not divide it evenly."""
+    return [
+        build.binary("<", var, build.const(extent))
+        for var, extent, padded in zip(loop.vars, loop.extents, partition.padded, strict=True)
+        if padded > extent
+    ]
+
+
+def tensor_conditions(indices: tuple[Expr, ...], shape: tuple[Expr, ...], known: Ranges) -> list[Expr]:
+    """What keeps an access inside a tensor, as far as ranges do not prove it."""
+    conditions = []
+    for index, extent in zip(indices, shape, strict=True):
+        above = build.binary(">=", index, build.const(0))
+        below = build.binary("<", index, extent)
+        conditions += [condition for condition in (above, below) if not is_always_true(condition, known)]
+    return conditions

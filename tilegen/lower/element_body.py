@@ -1,0 +1,287 @@
+"""The body of a parallel loop, element by element, with vector loads before and vector stores after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tilegen.diagnostics import ProgramError
+from tilegen.inference.loops import Access
+from tilegen.ir.affine import substitute
+from tilegen.ir.expressions import Cast, Expr
+from tilegen.ir.nodes import Assign, AtomicElement, For, If, Let, Stmt, Store
+from tilegen.ir.types import float32
+from tilegen.lower.addresses import as_vector
+from tilegen.lower.atomic import atomic_update
+from tilegen.lower.conversion import PAIRS
+from tilegen.lower.element_access import ElementAccess
+from tilegen.lower.loops import loop_head
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
+from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
+
+ELEMENT = "v"  # the loop over the elements of a vector
+
+
+@dataclass(slots=True)
+class _Vectors:
+    """Register arrays between memory and elements: loads that fill them, stores that empty them."""
+
+    loads: list[CStmt] = field(default_factory=list)
+    stores: list[CStmt] = field(default_factory=list)
+    targets: dict[int, str] = field(default_factory=dict)  # by position in the body
+
+
+def lower_elements(access: ElementAccess) -> list[CStmt]:
+    """The body at one position of the register loops."""
+    guard = _common_guard(access)
+    access.implied = guard
+    if access.vector == 1:
+        body = _statements(access, access.loop.body, Literal(0))
+    else:
+        vectors = _Vectors()
+        _load_vectors(access, vectors)
+        _name_targets(access, vectors)
+        body = [*vectors.loads, *_elements(access, vectors), *vectors.stores]
+    condition = c.conjunction(guard)
+    return body if condition is None else [IfC(condition, tuple(body))]
+
+
+def _common_guard(access: ElementAccess) -> list[CExpr]:
+    """The conditions that can stand around the whole body: those of all its stores, if it has no other effect."""
+    stores = [one for one in access.loop.accesses if one.kind != "load"]
+    if not stores or any(access.in_registers(one.buffer) for one in stores):
+        return []
+    first = Literal(0)
+    guards = []
+    for one in stores:
+        here = access.conditions(one, first)
+        if access.vector > 1 and access.width(one) == 1:
+            everywhere = access.conditions(one, Name(ELEMENT))
+            here = [condition for condition in here if condition in everywhere]
+        guards.append(here)
+    return [condition for condition in guards[0] if all(condition in other for other in guards[1:])]
+
+
+# ------------------------------------------------------------------------------------------- vectors
+
+
+def _array_name(access: ElementAccess, vectors: _Vectors, buffer: str) -> str:
+    taken = [*access.vectors.values(), *vectors.targets.values(), *access.context.taken]
+    name, count = f"{buffer}_vector", 1
+    while name in taken:
+        count += 1
+        name = f"{buffer}_vector_{count}"
+    return name
+
+
+def _load_vectors(access: ElementAccess, vectors: _Vectors) -> None:
+    """Declares and fills an array for each load that memory gives in vectors."""
+    language = access.language.language
+    for one in dict.fromkeys(one for one in access.loop.accesses if one.kind == "load"):
+        width = access.width(one)
+        key = (one.buffer.name, one.indices)
+        if width == 1 or key in access.vectors:
+            continue
+        name = _array_name(access, vectors, one.buffer.name)
+        dtype = one.buffer.dtype
+        missing = c.conjunction(access.missing(one, Literal(0)))
+        initial = None if missing is None else Name("{}")
+        vectors.loads.append(
+            Declare(
+                access.type_name(dtype),
+                name,
+                initial,
+                (Literal(access.vector),),
+                alignment=width * dtype.bytes,
+            )
+        )
+
+        def fill(at: CExpr, one: Access = one, name: str = name, width: int = width) -> CStmt:
+            source = as_vector(
+                access.element(one.buffer, one.indices, at), one.buffer.dtype, width, language, const=True
+            )
+            return AssignC(as_vector(c.index(name, at), one.buffer.dtype, width, language), source)
+
+        moved = _each_vector(access, width, fill)
+        vectors.loads.append(moved if missing is None else IfC(missing, (moved,)))
+        access.context.note_vector(one.buffer)
+        access.vectors[key] = name
+
+
+def _each_vector(access: ElementAccess, width: int, move: Callable[[CExpr], CStmt]) -> CStmt:
+    """One access, or a loop over the accesses that make up the elements of a step."""
+    if width == access.vector:
+        return move(Literal(0))
+    return ForC(
+        ELEMENT, Literal(0), Literal(access.vector), (move(Name(ELEMENT)),), Literal(width), unroll=True
+    )
+
+
+def _name_targets(access: ElementAccess, vectors: _Vectors) -> None:
+    """Declares an array for each store that memory takes in vectors, and the store that empties it."""
+    language = access.language.language
+    for position, statement in enumerate(access.loop.body):
+        if not isinstance(statement, Store):
+            continue
+        indices = tuple(substitute(index, access.lets) for index in statement.indices)
+        one = Access("store", statement.buffer, indices)
+        width = access.width(one)
+        if width == 1 or _stored_pair(access, statement, width):
+            continue
+        name = _array_name(access, vectors, statement.buffer.name)
+        vectors.targets[position] = name
+        dtype = statement.buffer.dtype
+        vectors.loads.append(
+            Declare(
+                access.type_name(dtype), name, None, (Literal(access.vector),), alignment=width * dtype.bytes
+            )
+        )
+
+        def empty(at: CExpr, one: Access = one, name: str = name, width: int = width) -> CStmt:
+            value = as_vector(c.index(name, at), one.buffer.dtype, width, language, const=True)
+            target = access.element(one.buffer, one.indices, at)
+            return AssignC(as_vector(target, one.buffer.dtype, width, language), value)
+
+        moved = _each_vector(access, width, empty)
+        missing = c.conjunction(access.missing(one, Literal(0)))
+        vectors.stores.append(moved if missing is None else IfC(missing, (moved,)))
+        access.context.note_vector(statement.buffer)
+
+
+def _stored_pair(access: ElementAccess, store: Store, width: int) -> bool:
+    """Whether a store of two converted floats goes to memory as the pair that the conversion makes."""
+    return width == 2 == access.vector and pair_operand(access, store) is not None and not _has_lets(access)
+
+
+def _has_lets(access: ElementAccess) -> bool:
+    return any(isinstance(statement, Let) for statement in access.loop.body)
+
+
+# ------------------------------------------------------------------------------------------- elements
+
+
+def pair_operand(access: ElementAccess, store: Store) -> Expr | None:
+    """The float32 value that a store rounds to 16 bits, where the language converts two at once."""
+    match store.value:
+        case Cast(operand, dtype) if dtype.name in PAIRS and operand.dtype == float32:
+            return operand if access.language.language == "cuda" else None
+        case _:
+            return None
+
+
+def _elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt]:
+    """The elements of a vector: in pairs where conversions come in pairs, else one by one."""
+    body = access.loop.body
+    if _has_lets(access):
+        inner = _statements(access, body, Name(ELEMENT), vectors)
+        return [_over_elements(access, tuple(inner), 1)]
+    out: list[CStmt] = []
+    for position, statement in enumerate(body):
+        pair = _pair(access, statement, position, vectors)
+        if pair is not None:
+            out.append(pair)
+            continue
+        one = _Vectors(targets={0: vectors.targets[position]} if position in vectors.targets else {})
+        inner = _statements(access, (statement,), Name(ELEMENT), one)
+        out.append(_over_elements(access, tuple(inner), 1))
+    return out
+
+
+def _over_elements(access: ElementAccess, body: tuple[CStmt, ...], step: int) -> CStmt:
+    by = Literal(step) if step > 1 else None
+    return ForC(ELEMENT, Literal(0), Literal(access.vector), body, by, unroll=True)
+
+
+def _pair(access: ElementAccess, statement: Stmt, position: int, vectors: _Vectors) -> CStmt | None:
+    """Two conversions at once, to neighbouring places of an array or of memory."""
+    if not isinstance(statement, Store):
+        return None
+    operand = pair_operand(access, statement)
+    if operand is None:
+        return None
+    buffer, indices = statement.buffer, statement.indices
+    array = vectors.targets.get(position)
+    one = Access("store", buffer, indices)
+    in_memory = array is None and _stored_pair(access, statement, access.width(one))
+    if array is None and not in_memory and not access.register_run(buffer, indices, 2):
+        return None
+    type_name, function = PAIRS[buffer.dtype.name]
+    low: CExpr = Literal(0) if access.vector == 2 else Name(ELEMENT)
+    element = c.index(array, low) if array is not None else access.element(buffer, indices, low)
+    if array is None and not in_memory:
+        access.context.align(buffer.name, 4)
+    value = c.call(function, access.expression(operand, low), access.expression(operand, c.add(low, 1)))
+    moved: CStmt = AssignC(Reinterpret(type_name, element), value)
+    if in_memory:
+        missing = c.conjunction(access.missing(one, Literal(0)))
+        access.context.note_vector(buffer)
+        moved = moved if missing is None else IfC(missing, (moved,))
+    return moved if access.vector == 2 else _over_elements(access, (moved,), 2)
+
+
+def _statements(
+    access: ElementAccess, body: tuple[Stmt, ...], fine: CExpr, vectors: _Vectors | None = None
+) -> list[CStmt]:
+    """Statements at one element."""
+    out: list[CStmt] = []
+    for position, statement in enumerate(body):
+        match statement:
+            case Store(buffer, indices, value):
+                array = vectors.targets.get(position) if vectors is not None else None
+                out += _store(access, statement, fine, array)
+            case AtomicElement(op, buffer, indices, value):
+                target = access.element(buffer, _indices(access, indices), fine)
+                update = atomic_update(access.context, op, buffer, target, access.expression(value, fine))
+                out += _guarded(access, Access("atomic", buffer, _indices(access, indices)), fine, update)
+            case Let(var, value, mutable):
+                name = access.type_name(var.dtype)
+                out.append(Declare(name, var.name, access.expression(value, fine), const=not mutable))
+                if not mutable:
+                    access.lets[var.name] = substitute(value, access.lets)
+            case Assign(var, value):
+                out.append(AssignC(Name(var.name), access.expression(value, fine)))
+            case If(condition, then, otherwise):
+                branches = [tuple(_statements(access, part, fine)) for part in (then, otherwise)]
+                out.append(IfC(access.expression(condition, fine), branches[0], branches[1]))
+            case For():
+                out.append(_inner_loop(access, statement, fine))
+            case _:
+                raise ProgramError(
+                    statement.location,
+                    f"a parallel loop computes element by element: {type(statement).__name__} is a whole tile's work",
+                    remedy="move the statement out of the T.Parallel loop",
+                )
+    return out
+
+
+def _indices(access: ElementAccess, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return tuple(substitute(index, access.lets) for index in indices)
+
+
+def _store(access: ElementAccess, store: Store, fine: CExpr, array: str | None) -> list[CStmt]:
+    value = access.expression(store.value, fine)
+    if array is not None:
+        return [AssignC(c.index(array, fine), value)]
+    indices = _indices(access, store.indices)
+    update = AssignC(access.element(store.buffer, indices, fine), value)
+    return _guarded(access, Access("store", store.buffer, indices), fine, update)
+
+
+def _guarded(access: ElementAccess, one: Access, fine: CExpr, statement: CStmt) -> list[CStmt]:
+    condition = c.conjunction(access.missing(one, fine))
+    return [statement] if condition is None else [IfC(condition, (statement,))]
+
+
+def _inner_loop(access: ElementAccess, loop: For, fine: CExpr) -> CStmt:
+    head = loop_head(access.context, loop)
+    step = access.expression(loop.step, fine)
+    unroll = True if loop.kind == "unroll" or loop.var.name in dict(access.sequential) else None
+    return ForC(
+        head.variable,
+        access.expression(loop.start, fine),
+        access.expression(loop.stop, fine),
+        tuple(_statements(access, loop.body, fine)),
+        step=None if c.value_of(step) == 1 else step,
+        unroll=unroll,
+    )

@@ -1,0 +1,102 @@
+"""Parallel loops, copies, fills and atomic tiles: loops over the registers of a partition, with vector accesses.
+
+The innermost registers are walked a vector at a time where memory allows wide accesses: vectors are loaded first,
+then elements are computed, then vectors are stored.
+"""
+
+from __future__ import annotations
+
+from tilegen.inference.exchange import store_loop
+from tilegen.inference.fragment import Fragment
+from tilegen.inference.loops import Loop, each_load
+from tilegen.inference.propagate import partition_from_fragments
+from tilegen.inference.vector_access import access_width
+from tilegen.ir.expressions import Cast, Expr
+from tilegen.ir.nodes import AtomicElement, Buffer, Let, Store
+from tilegen.ir.types import float32
+from tilegen.lower import shared_tiles
+from tilegen.lower.context import Context
+from tilegen.lower.conversion import PAIRS
+from tilegen.lower.element_access import ElementAccess
+from tilegen.lower.element_body import lower_elements
+from tilegen.lower.element_names import element_names
+from tilegen.lower.vector_copy import vector_copy
+from tilegen.model.expressions import Literal
+from tilegen.model.statements import CStmt, Declare, Scope
+
+
+def lower_loop(context: Context, loop: Loop, partition: Fragment | None = None) -> list[CStmt]:
+    """The code of a loop; its partition is the decided one unless another is given."""
+    if partition is None:
+        partition = context.decisions.loops.get(loop.node) or partition_from_fragments(
+            loop, context.decisions
+        )
+    assert partition is not None, "inference gives every loop a partition"
+    out: list[CStmt] = []
+    exchanges = context.decisions.exchanges.get(loop.node) or {}
+    for name, scratch in exchanges.items():
+        out += _fill_scratch(context, name, scratch)
+    if exchanges:
+        out.append(context.synchronise())
+    vector = vector_of(context, loop, partition)
+    names = element_names(context, loop, partition, vector)
+    access = ElementAccess(context, loop, partition, names, exchanges)
+    body = vector_copy(access) or lower_elements(access)
+    nest = names.nest(body)
+    declares = any(isinstance(statement, Declare) for statement in nest)
+    return [*out, Scope(tuple(nest))] if declares else [*out, *nest]
+
+
+def _fill_scratch(context: Context, name: str, scratch: Buffer) -> list[CStmt]:
+    """The threads that hold a fragment store it where others can read it."""
+    if all(member.name != scratch.name for member in context.members):
+        context.members.append(shared_tiles.buffer_member(context, scratch, (1, Literal(1))))
+    source = Buffer(name, scratch.shape, scratch.dtype, "fragment")
+    return lower_loop(context, store_loop(source, scratch), context.decisions.fragments[name])
+
+
+def vector_of(context: Context, loop: Loop, partition: Fragment) -> int:
+    """How many registers a step of the innermost loop takes: the widest access to memory, 2 where floats are converted
+    in pairs, 1 in bodies with control flow."""
+    if not is_straight(loop):
+        return 1
+    known, shared = context.decisions.divisors, context.decisions.shared
+    widths = []
+    for access in loop.accesses:
+        if access.buffer.scope in ("global", "shared") and access.kind != "atomic":
+            found = access_width(access, loop.names, partition, known, shared.get(access.buffer.name))
+            widths.append(found[1] if found else 1)
+    innermost = partition.register_shape[-1]
+    widest = max(widths, default=1)
+    if widest == 1 and innermost % 2 == 0 and _converts_pairs(loop, context.target.language):
+        return 2
+    return widest
+
+
+def is_straight(loop: Loop) -> bool:
+    """Whether the body is stores and named values alone, and nothing is loaded from memory that it stored to before."""
+    stored: list[str] = []
+    for statement in loop.body:
+        match statement:
+            case Store(buffer, indices, value) | AtomicElement(_, buffer, indices, value):
+                needed: tuple[Expr, ...] = (value, *indices)
+                written = [buffer.name] if buffer.scope in ("global", "shared") else []
+            case Let(_, value, mutable) if not mutable:
+                needed, written = (value,), []
+            case _:
+                return False
+        if any(load.buffer.name in stored for expr in needed for load in each_load(expr)):
+            return False
+        stored += written
+    return True
+
+
+def _converts_pairs(loop: Loop, language: str) -> bool:
+    """Whether a statement rounds float32 values to 16 bits, which CUDA does in pairs."""
+    return language == "cuda" and any(
+        isinstance(statement, Store)
+        and isinstance(statement.value, Cast)
+        and statement.value.operand.dtype == float32
+        and statement.value.dtype.name in PAIRS
+        for statement in loop.body
+    )

@@ -1,0 +1,147 @@
+"""What the text of a parallel loop calls its registers, its variables and the thread that owns an element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.loops import Loop
+from tilegen.lower.context import Context
+from tilegen.lower.register_index import Symbol
+from tilegen.lower.threads import register_part, thread_part
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.statements import CStmt, Declare, ForC
+from tilegen.model.walk import names as mentioned
+
+REGISTER_NAMES = {1: ("r",), 2: ("mi", "r"), 3: ("mi", "ni", "r"), 4: ("mi", "ni", "ki", "r")}
+
+
+@dataclass(slots=True)
+class ElementNames:
+    """Names inside one parallel loop whose innermost registers are walked `vector` at a time.
+
+    `symbols` are the register dimensions; `variables` what each loop variable is at the first element of a vector;
+    `definitions` the declarations of those variables that are not just a name or a number.
+    """
+
+    symbols: tuple[Symbol, ...]
+    variables: dict[str, CExpr]
+    definitions: dict[str, CExpr]
+    partition: Fragment
+    loop: Loop
+    vector: int
+
+    def at(self, fine: CExpr) -> dict[str, CExpr]:
+        """The loop variables at an element of the vector."""
+        inner = self._inner()
+        result = {}
+        for axis, name in enumerate(self.loop.names):
+            result[name] = c.add(self.variables[name], register_part(inner, axis, (fine,)))
+        return result
+
+    def _inner(self) -> Fragment:
+        taken, left = [], self.vector
+        for mode in self.partition.registers[-1]:
+            take = min(left, mode.extent)
+            if take > 1:
+                taken.append(Mode(take, mode.steps))
+            left //= take
+        rank = self.partition.rank
+        return Fragment(self.partition.tile, (), (tuple(taken) or (Mode(1, (0,) * rank),),))
+
+    def symbols_at(self, fine: CExpr) -> tuple[Symbol, ...]:
+        return (*self.symbols[:-1], self.symbols[-1].at(fine))
+
+    def nest(self, body: list[CStmt]) -> list[CStmt]:
+        """The body inside the loops over the registers, after the variables that it uses."""
+        body = [*self.declarations(body), *body]
+        for position in range(len(self.symbols) - 1, -1, -1):
+            symbol = self.symbols[position]
+            if not isinstance(symbol.coarse, Name):
+                continue
+            step = Literal(symbol.vector) if symbol.vector > 1 else None
+            loop = ForC(
+                symbol.coarse.name, Literal(0), Literal(symbol.extent), tuple(body), step, unroll=True
+            )
+            body = [loop]
+        return body
+
+    def declarations(self, body: Iterable[CStmt]) -> list[CStmt]:
+        used = mentioned(tuple(body))
+        return [
+            Declare("int", name, value, const=True)
+            for name, value in self.definitions.items()
+            if name in used
+        ]
+
+    @property
+    def loops(self) -> bool:
+        """Whether the text has a loop over registers."""
+        return any(isinstance(symbol.coarse, Name) for symbol in self.symbols)
+
+
+def element_names(context: Context, loop: Loop, partition: Fragment, vector: int) -> ElementNames:
+    """Chooses the names of a loop under a partition."""
+    shape = partition.register_shape
+    reserved = dict.fromkeys([*context.taken, *(name.lstrip("%") for name in loop.names)])
+    wanted = REGISTER_NAMES.get(len(shape)) or tuple(f"r{position}" for position in range(len(shape)))
+    symbols = []
+    for position, (extent, name) in enumerate(zip(shape, wanted, strict=True)):
+        step = vector if position == len(shape) - 1 else 1
+        coarse: CExpr = Literal(0) if extent == step else Name(_free(name, reserved))
+        symbols.append(Symbol(coarse, extent, Literal(0), step))
+    variables: dict[str, CExpr] = {}
+    definitions: dict[str, CExpr] = {}
+    outer = Fragment(
+        partition.tile,
+        partition.threads,
+        (*partition.registers[:-1], _without(partition.registers[-1], vector, partition.rank)),
+    )
+    positions = tuple(symbol.coarse for symbol in symbols)
+    for axis, name in enumerate(loop.names):
+        value = c.add(thread_part(outer, axis, context.threads), register_part(outer, axis, positions))
+        if isinstance(value, Literal | Name):
+            variables[name] = value
+        else:
+            called = _free(name.lstrip("%"), {k: None for k in context.taken if k != name})
+            variables[name] = Name(called)
+            definitions[called] = value
+    return ElementNames(tuple(symbols), variables, definitions, partition, loop, vector)
+
+
+def _free(name: str, reserved: dict[str, None]) -> str:
+    candidate, count = name, 1
+    while candidate in reserved:
+        count += 1
+        candidate = f"{name}_{count}"
+    return candidate
+
+
+def _without(modes: tuple[Mode, ...], vector: int, rank: int) -> tuple[Mode, ...]:
+    """The modes with their first `vector` positions standing still."""
+    kept: list[Mode] = []
+    for mode in modes:
+        take = min(vector, mode.extent)
+        if take > 1:
+            kept.append(Mode(take, (0,) * rank))
+        if mode.extent > take:
+            kept.append(Mode(mode.extent // take, tuple(take * step for step in mode.steps)))
+        vector //= take
+    return tuple(kept) or (Mode(1, (0,) * rank),)
+
+
+def owner_conditions(context: Context, partition: Fragment) -> list[CExpr]:
+    """What tells the one thread that stores an element from those that hold copies of it."""
+    conditions: list[CExpr] = []
+    divisor = 1
+    run = 1  # extent of neighbouring modes that replicate
+    for mode in (*partition.threads, Mode(1, (1,))):
+        if mode.replicates:
+            run *= mode.extent
+        elif run > 1:
+            conditions.append(c.operation("==", context.threads.digit(divisor // run, run), 0))
+            run = 1
+        divisor *= mode.extent
+    return conditions

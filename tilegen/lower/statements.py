@@ -1,0 +1,136 @@
+"""Dispatch: which function lowers which statement. Every kind of statement registers under a key.
+
+Keys are the statement's kind ("parallel", "copy", "reduce", …); loops add their own kind and the plan's
+("for.serial", "for.pipelined.multistage"), gemms their family ("gemm.mfma"), operations of users their name
+("custom.my_operation"). A longer key wins over a shorter one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import assert_never
+
+from tilegen.diagnostics import ProgramError
+from tilegen.ir.nodes import (
+    Assign,
+    AtomicElement,
+    AtomicTile,
+    Copy,
+    CustomOperation,
+    Fill,
+    For,
+    Gemm,
+    If,
+    Let,
+    ParallelFor,
+    Persistent,
+    Reduce,
+    Stmt,
+    Store,
+    SyncThreads,
+)
+from tilegen.lower.barriers import barrier_before
+from tilegen.lower.context import Context
+from tilegen.model.statements import CStmt
+
+Lowering = Callable[[Context, Stmt], list[CStmt]]
+
+_LOWERINGS: dict[str, Lowering] = {}
+_BUILT_IN = {
+    "parallel": "tilegen.lower.parallel:lower_parallel",
+    "copy": "tilegen.lower.parallel:lower_parallel",
+    "fill": "tilegen.lower.fill:lower_fill",
+    "atomic_tile": "tilegen.lower.parallel:lower_parallel",
+    "atomic_element": "tilegen.lower.scalars:lower_single",
+    "store": "tilegen.lower.scalars:lower_single",
+    "let": "tilegen.lower.scalars:lower_let",
+    "assign": "tilegen.lower.scalars:lower_assign",
+    "if": "tilegen.lower.scalars:lower_if",
+    "for": "tilegen.lower.scalars:lower_for",
+    "sync": "tilegen.lower.scalars:lower_sync",
+    "reduce": "tilegen.lower.reduce:lower_reduce",
+    "gemm": "tilegen.lower.gemm:lower_gemm",
+    "for.pipelined.multistage": "tilegen.lower.pipeline_multistage:lower_pipelined",
+    "for.pipelined.register_prefetch": "tilegen.lower.pipeline_register_prefetch:lower_pipelined",
+}
+
+
+def register(key: str, lowering: Lowering) -> None:
+    """Makes `lowering` the one for statements of this key."""
+    _LOWERINGS[key] = lowering
+
+
+def key_of(context: Context, statement: Stmt) -> str:
+    """The most particular key of a statement under the kernel's plan."""
+    match statement:
+        case ParallelFor():
+            return "parallel"
+        case Copy():
+            return "copy"
+        case Fill():
+            return "fill"
+        case AtomicTile():
+            return "atomic_tile"
+        case AtomicElement():
+            return "atomic_element"
+        case Store():
+            return "store"
+        case Let():
+            return "let"
+        case Assign():
+            return "assign"
+        case If():
+            return "if"
+        case For():
+            return f"for.{statement.kind}.{context.plan.kind}"
+        case Persistent():
+            return "persistent"
+        case SyncThreads():
+            return "sync"
+        case Reduce():
+            return "reduce"
+        case Gemm():
+            return f"gemm.{context.decisions.gemms[statement].family}"
+        case CustomOperation():
+            return f"custom.{statement.operation}"
+        case _:
+            assert_never(statement)
+
+
+def lowering_for(context: Context, statement: Stmt) -> Lowering:
+    """The function that lowers a statement.
+
+    Raises:
+        ProgramError: when nothing does.
+    """
+    key = key_of(context, statement)
+    while key:
+        if key not in _LOWERINGS and key in _BUILT_IN:
+            module, function = _BUILT_IN[key].split(":")
+            _LOWERINGS[key] = getattr(import_module(module), function)
+        if key in _LOWERINGS:
+            return _LOWERINGS[key]
+        key = key.rpartition(".")[0]
+    raise ProgramError(
+        statement.location,
+        f"{type(statement).__name__} has no lowering under the plan '{context.plan.kind}' on {context.target.name}",
+        remedy="register one with tilegen.register_operation",
+    )
+
+
+def lower_statements(context: Context, statements: Sequence[Stmt]) -> list[CStmt]:
+    """The code of statements in order, with the barriers between them."""
+    return [code for statement in statements for code in lower_statement(context, statement)]
+
+
+def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
+    """The barrier that a statement needs before it, its comment and its code. Loops and branches write their
+    comment themselves."""
+    out = barrier_before(context, statement)
+    lowering = lowering_for(context, statement)
+    if isinstance(statement, For | If | Persistent):
+        return [*out, *lowering(context, statement)]
+    comment = context.comment(statement.location)
+    code = lowering(context, statement)
+    return [*out, *comment, *code] if code else out
