@@ -152,9 +152,9 @@ def _compile(source: str, target: Target, backend: Backend) -> CompileResult:
     try:
         match backend:
             case "nvrtc" | "nvcc":
-                return compile_cuda(source, target, backend)
+                return compile_cuda(source, target, backend, strict=False)
             case "hipcc":
-                return compile_hip(source, target)
+                return compile_hip(source, target, strict=False)
             case "hiprtc":
                 from tilegen.runtime.hiprtc import compile_hiprtc
 

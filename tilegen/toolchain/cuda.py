@@ -18,8 +18,10 @@ Compiler = Literal["nvcc", "nvrtc"]
 _STRICT = ("-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Werror")
 
 
-def compile_cuda(source: str, target: Target, compiler: Compiler = "nvcc") -> CompileResult:
-    """Compiles the device code to a cubin; a warning, unused names included, is an error.
+def compile_cuda(
+    source: str, target: Target, compiler: Compiler = "nvcc", strict: bool = True
+) -> CompileResult:
+    """Compiles the device code to a cubin; if `strict`, a warning, unused names included, is an error.
 
     Raises:
         CompileError: with the compiler's words.
@@ -28,8 +30,9 @@ def compile_cuda(source: str, target: Target, compiler: Compiler = "nvcc") -> Co
     """
     _require_cuda(target)
     if compiler == "nvrtc":
-        return _compile_nvrtc(source, target)
-    return _compile_nvcc(source, target, ("-cubin",), "kernel.cubin")
+        return _compile_nvrtc(source, target, strict)
+    options = (*_STRICT, "-cubin") if strict else ("-cubin",)
+    return _compile_nvcc(source, target, options, "kernel.cubin")
 
 
 def build_cuda(source: str, target: Target) -> CompileResult:
@@ -39,7 +42,7 @@ def build_cuda(source: str, target: Target) -> CompileResult:
         As `compile_cuda`.
     """
     _require_cuda(target)
-    return _compile_nvcc(source, target, ("-shared", "-Xcompiler", "-fPIC"), "kernel.so")
+    return _compile_nvcc(source, target, (*_STRICT, "-shared", "-Xcompiler", "-fPIC"), "kernel.so")
 
 
 def parse_ptxas(log: str) -> tuple[KernelResources, ...]:
@@ -78,7 +81,6 @@ def _compile_nvcc(source: str, target: Target, options: tuple[str, ...], output:
             *target.compile.nvcc,
             "-Xptxas",
             "-v",
-            *_STRICT,
             *options,
             "-o",
             output,
@@ -88,7 +90,7 @@ def _compile_nvcc(source: str, target: Target, options: tuple[str, ...], output:
         return CompileResult(str(nvcc), parse_ptxas(log), log, (directory / output).read_bytes())
 
 
-def _compile_nvrtc(source: str, target: Target) -> CompileResult:
+def _compile_nvrtc(source: str, target: Target, strict: bool) -> CompileResult:
     tools = find_tools()
     library = tools.need_nvrtc()
     include = f"--include-path={tools.need_cuda_headers()}"
@@ -102,7 +104,7 @@ def _compile_nvrtc(source: str, target: Target) -> CompileResult:
         options = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
         status = nvrtc.nvrtcCompileProgram(program, len(words), options)
         log = _read(nvrtc, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
-        if status != 0 or re.search(r"\bwarning\b", log):
+        if status != 0 or (strict and re.search(r"\bwarning\b", log)):
             raise CompileError("NVRTC", log or nvrtc.nvrtcGetErrorString(status).decode())
         return CompileResult(str(library), parse_ptxas(log), log, _read(nvrtc, program, "CUBIN"))
     finally:

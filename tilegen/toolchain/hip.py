@@ -30,15 +30,16 @@ _ISA_MODULE = """target triple = "amdgcn-amd-amdhsa"
 """
 
 
-def compile_hip(source: str, target: Target) -> CompileResult:
-    """Compiles and links the device code to a code object; a warning, unused names included, is an error.
+def compile_hip(source: str, target: Target, strict: bool = True) -> CompileResult:
+    """Compiles and links the device code to a code object; if `strict`, a warning, unused names included, is an error.
 
     Raises:
         CompileError: with clang's words.
         ToolMissing: when a tool, the HIP headers or the device library are not on this machine.
         TargetError: when the target is no HIP target.
     """
-    return _compile(source, target, _DEVICE, "kernel.hsaco", device=True)
+    options = (*_STRICT, *_DEVICE) if strict else _DEVICE
+    return _compile(source, target, options, "kernel.hsaco", device=True)
 
 
 def build_hip(source: str, target: Target) -> CompileResult:
@@ -49,7 +50,7 @@ def build_hip(source: str, target: Target) -> CompileResult:
     Raises:
         As `compile_hip`.
     """
-    return _compile(source, target, ("--cuda-host-only", "-fPIC", "-c"), "kernel.o", device=False)
+    return _compile(source, target, (*_STRICT, "--cuda-host-only", "-fPIC", "-c"), "kernel.o", device=False)
 
 
 def parse_notes(notes: str) -> tuple[KernelResources, ...]:
@@ -129,7 +130,7 @@ def _compile(
         directory = Path(folder)
         (directory / "kernel.hip").write_text(source, encoding="utf-8")
         command = [*clang.command, "-x", "hip", "-mcode-object-version=5", *_libraries(tools, target)]
-        command += [*_foreign_clang(tools, clang, directory), *target.compile.hipcc, *_STRICT, *options]
+        command += [*_foreign_clang(tools, clang, directory), *target.compile.hipcc, *options]
         log = run("clang", [*command, "-o", output, "kernel.hip"], directory, _ENVIRONMENT)
         binary = (directory / output).read_bytes()
         if not device:
