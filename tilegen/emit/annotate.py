@@ -19,8 +19,7 @@ _LEVELS = {
     "<<": 12, ">>": 10, "+": 13, "-": 13, "*": 14, "/": 14, "%": 14,
 }  # fmt: skip
 # >> is taken for two comparisons, as clang-format takes it.
-_OPENING = {"(": 1, "[": 10, "{": 1, "<": 10}
-_CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
+_OPENING = {"(": 1, "[": 10, "{": 1, "<": 10, "<<<": 10}
 _KEYWORDS = frozenset((
     "return", "if", "else", "for", "while", "const", "constexpr", "static", "extern", "struct", "union", "template",
     "class", "typename", "sizeof", "new", "using", "static_assert", "alignas", "asm", "volatile", "operator", "public",
@@ -96,7 +95,7 @@ def _classify(tokens: list[Token]) -> None:
     for position, token in enumerate(tokens):
         following = tokens[position + 1].spaces if position + 1 < len(tokens) else 0
         token.kind = _kind(tokens, position, following)
-        token.template = token.text in "<>" and token.kind in ("open", "close")
+        token.template = token.text[0] in "<>" and token.kind in ("open", "close")
         if token.closing and open_brackets:
             token.partner = open_brackets.pop()
             tokens[token.partner].partner = position
@@ -135,9 +134,9 @@ def _kind(tokens: list[Token], position: int, following: int) -> str:
         return "member"
     if text in ("?", ":"):
         return "conditional" if text == "?" or _has_question(tokens, position) else "colon"
-    if text == "<" and not token.spaces:
+    if text in ("<", "<<<") and not token.spaces:
         return "open"
-    if text == ">" and not token.spaces:
+    if text in (">", ">>>") and not token.spaces:
         return "close"
     if text in ("*", "&", "&&") and previous is not None and not token.spaces and not previous.opening:
         return "reference"
@@ -323,7 +322,7 @@ def _can_break(tokens: list[Token], position: int) -> bool:
         return True
     if left.text == ")" and right.kind == "name" and (right.text == "const" or right.text not in _KEYWORDS):
         return True
-    if left.kind == "name" and right.kind == "string":
+    if left.kind == "name" and left.text not in _KEYWORDS and right.kind == "string":
         return True
     return left.opening and left.text != "["
 

@@ -167,7 +167,14 @@ def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) 
     body: tuple[CStmt, ...] = value.body  # type: ignore[assignment]
     opening = f"{head} = {lambda_head(value)} {{"
     inner = print_statements(body, language, indent + INDENT)
-    if len(inner) == 1 and not inner[0].comment and not comment and _simple(body[0]):
+    if not inner:
+        return _commented(f"{opening}}};", comment, indent)
+    if (
+        len(inner) == 1
+        and not inner[0].comment
+        and not comment
+        and not isinstance(body[0], ForC | IfC | WhileC)
+    ):
         short = f"{opening} {inner[0].code} }};"
         if indent + len(short) <= COLUMNS:
             return [Line(short, "", indent)]
@@ -236,6 +243,17 @@ def _simple(statement: CStmt) -> bool:
             return False
 
 
+def _nests(statement: CStmt, lines: list[Line]) -> bool:
+    """May be all of a loop's body without braces around it: a loop, or a branch with one simple statement."""
+    match statement:
+        case ForC():
+            return True
+        case IfC(otherwise=()):
+            return len(lines) <= 2
+        case _:
+            return False
+
+
 def _block(opening: str, comment: str, body: tuple[CStmt, ...], language: str, indent: int) -> list[Line]:
     """A loop or branch. Its one simple statement stands on the same line if it fits, else below without braces; so does
     a loop that is all of another loop's body. Everything else is in braces."""
@@ -243,19 +261,12 @@ def _block(opening: str, comment: str, body: tuple[CStmt, ...], language: str, i
     if comment and not fits(f"{opening} {{", comment, indent):
         above, comment = comment_lines(comment, indent), ""
     inner = print_statements(body, language, indent + INDENT)
-    if len(body) == 1 and inner and not any(line.comment and not line.code for line in inner[:1]):
-        if _simple(body[0]) and len(inner) == 1:
-            joined = f"{opening} {inner[0].code}"
-            if not comment and fits(joined, inner[0].comment, indent):
-                return [*above, Line(joined, inner[0].comment, indent)]
-            return [*above, Line(opening, comment, indent), *inner]
-        if opening.startswith("for ") and isinstance(body[0], ForC):
-            return [*above, Line(opening, comment, indent), *inner]
-        if (
-            opening.startswith("for ")
-            and isinstance(body[0], IfC)
-            and not body[0].otherwise
-            and len(inner) <= 2
-        ):
-            return [*above, Line(opening, comment, indent), *inner]
+    bare = len(body) == 1 and bool(inner) and not any(line.comment and not line.code for line in inner)
+    if bare and _simple(body[0]) and len(inner) == 1:
+        joined = f"{opening} {inner[0].code}"
+        if not comment and fits(joined, inner[0].comment, indent):
+            return [*above, Line(joined, inner[0].comment, indent)]
+        return [*above, Line(opening, comment, indent), *inner]
+    if bare and opening.startswith("for ") and _nests(body[0], inner):
+        return [*above, Line(opening, comment, indent), *inner]
     return [*above, Line(f"{opening} {{", comment, indent), *inner, Line("}", "", indent)]

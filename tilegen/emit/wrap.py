@@ -13,9 +13,33 @@ from tilegen.emit.lines import COLUMNS, Line
 def physical_lines(lines: list[Line]) -> list[str]:
     """The text of the lines: long ones broken, trailing comments of neighbouring lines aligned."""
     broken: list[Line] = []
-    for line in lines:
+    for line in _apart_from_directives(lines):
         broken += wrapped(line)
     return _aligned(broken)
+
+
+def _apart_from_directives(lines: list[Line]) -> list[Line]:
+    """A comment above a directive, right below a line with a comment, would be aligned with that one (a directive
+    stands at column 0): the upper comment gets a line of its own then, above its code or inside the block it opens."""
+    result: list[Line] = []
+    for position, line in enumerate(lines):
+        result.append(line)
+        if line.code and line.comment and _above_directive(lines, position + 1):
+            own = Line("", line.comment, line.indent)
+            bare = Line(line.code, "", line.indent)
+            if line.code.startswith("}"):
+                result[-1:] = [bare, Line("", line.comment, line.indent + 2)]
+            else:
+                result[-1:] = [own, bare]
+    return result
+
+
+def _above_directive(lines: list[Line], position: int) -> bool:
+    """Whether comment lines start here and a directive follows them."""
+    start = position
+    while position < len(lines) and lines[position].comment and not lines[position].code:
+        position += 1
+    return start < position < len(lines) and lines[position].code.startswith("#")
 
 
 def wrapped(line: Line) -> list[Line]:
