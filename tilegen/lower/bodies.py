@@ -10,6 +10,7 @@ from tilegen.lower.pipeline_warp_specialised import (
     barrier_members,
     consumer_role,
     initialise_barriers,
+    meet,
     producer_role,
     register_budget,
     stage_count,
@@ -63,8 +64,18 @@ def _shared_tiles(context: Context, kernel: Kernel) -> None:
         stages: tuple[int, CExpr] = (1, Literal(1))
         if hand_over is not None:
             stages = (hand_over.stages, stage_count(context, hand_over))
+        elif buffer.name in context.ring_depths:
+            stages = (context.ring_depths[buffer.name], ring_constant(context, buffer.name))
         if buffer.name not in [member.name for member in context.members]:
             context.members.append(buffer_member(context, buffer, stages))
+
+
+def ring_constant(context: Context, name: str) -> CExpr:
+    """The constant that a pipeline gave a ring's depth."""
+    depth = context.ring_depths[name]
+    known = context.constants.values()
+    named = [entry for entry in known if entry.name.startswith("kStages") and entry.value == Literal(depth)]
+    return Name(named[0].name) if named else Literal(depth)
 
 
 def fragment_declarations(context: Context, kernel: Kernel) -> list[CStmt]:
@@ -88,12 +99,14 @@ def fragment_declaration(context: Context, buffer: Buffer) -> CStmt:
     parts: list[str | CExpr] = ["".join(f"[{name.name}]" for name in names) + " is "]
     for position, axis in enumerate(axes):
         parts += [", " if position else "", f"{axis} ", coordinate(fragment, position, names, context.threads)]
+    paired = 4 if buffer.dtype.bits == 16 and fragment.register_count % 2 == 0 else 0
+    wanted = max(paired, context.aligned.get(buffer.name, 0))
     return Declare(
         type_name(buffer.dtype, context.target.language),
         buffer.name,
         dimensions=tuple(Literal(extent) for extent in shape),
         comment=tuple(parts),
-        alignment=4 if buffer.dtype.bits == 16 and fragment.register_count % 2 == 0 else 0,
+        alignment=wanted if wanted * 8 > buffer.dtype.bits else 0,
     )
 
 
@@ -106,8 +119,8 @@ def register_names(dimensions: int) -> tuple[str, ...]:
 
 def _single_role(context: Context, kernel: Kernel, tiles: TileLoop) -> list[CStmt]:
     """Every thread does the same."""
-    _shared_tiles(context, kernel)
     body = lower_statements(context, tiles.body(kernel))
+    _shared_tiles(context, kernel)
     declarations = fragment_declarations(context, kernel)
     return [*context.threads.declarations(), *declarations, Blank(), *tiles.wrap(context, body)]
 
@@ -121,20 +134,18 @@ def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, ti
     register_budget(context)
     setup = initialise_barriers(context, reuses_tiles(context))
     producer = producer_role(context, kernel, tiles)
-    declarations = fragment_declarations(context, kernel)
-    consumer = consumer_role(context, kernel, folded, tiles, declarations)
+    consumer = consumer_role(context, kernel, folded, tiles, lambda: fragment_declarations(context, kernel))
     context.members += barrier_members(context, reuses_tiles(context))
-    return [
+    head: list[CStmt] = [
         Declare("int", "warpgroup", c.operation("/", "threadIdx.x", warpgroup), const=True, comment=f"0 produces, {others}"),
         Blank(),
         *setup,
         Blank(),
         Banner("producer"),
-        IfC(c.operation("==", "warpgroup", 0), (*producer, Return())),
-        Blank(),
-        Banner("consumers"),
-        *consumer,
-        *finish_stores(context),
     ]
-
-
+    first = c.operation("==", "warpgroup", 0)
+    consumer += finish_stores(context)
+    if context.plan.cluster_size > 1:
+        # No block may leave while another one still loads into its shared memory or arrives at its barriers.
+        return [*head, IfC(first, producer, (Banner("consumers"), *consumer)), meet(context)]
+    return [*head, IfC(first, (*producer, Return())), Blank(), Banner("consumers"), *consumer]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -105,10 +106,20 @@ def element_names(context: Context, loop: Loop, partition: Fragment, vector: int
         if isinstance(value, Literal | Name):
             variables[name] = value
         else:
-            called = _free(name.lstrip("%"), {k: None for k in context.taken if k != name})
+            called = _variable_name(context, loop, name, definitions)
             variables[name] = Name(called)
             definitions[called] = value
     return ElementNames(tuple(symbols), variables, definitions, partition, loop, vector)
+
+
+def _variable_name(context: Context, loop: Loop, name: str, defined: dict[str, CExpr]) -> str:
+    """The user's name of a loop variable, without the number that sets it apart from an earlier loop's, where nothing
+    else in reach has that name."""
+    short = re.sub(r"_\d+$", "", name.lstrip("%"))
+    others = [other for other in loop.names if other != name]
+    if short not in (*context.taken, *context.environment, *defined, *others):
+        return short
+    return _free(name.lstrip("%"), {taken: None for taken in context.taken if taken != name})
 
 
 def _free(name: str, reserved: dict[str, None]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilegen.ir.nodes import Copy, For, Gemm, If, Kernel, Let, Persistent, Stmt
-from tilegen.lower.consumers import Consumers, loop_variable
+from tilegen.lower.consumers import Consumers, loop_variable, shares_loads
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.fold_clear import FoldedClears
@@ -13,7 +14,7 @@ from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
 from tilegen.lower.shared_tiles import extent_constants
 from tilegen.lower.statements import lower_statement
-from tilegen.lower.tiles import TileLoop, persistent_tiles, reuses_tiles
+from tilegen.lower.tiles import TileLoop, cluster_constant, persistent_tiles, reuses_tiles
 from tilegen.lower.tma import lower_load
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
@@ -176,7 +177,10 @@ def initialise_barriers(context: Context, reused: bool) -> list[CStmt]:
     consumers = context.constant("kConsumers", context.plan.consumers)
     body: list[CStmt] = []
     for hand_over in context.plan.hand_overs:
-        kinds = [("full", Literal(1)), ("empty", consumers)]
+        letting_go: CExpr = consumers
+        if shares_loads(context, hand_over):
+            letting_go = c.operation("*", cluster_constant(context), consumers)
+        kinds = [("full", Literal(1)), ("empty", letting_go)]
         if hand_over.loop is None and not reused:
             kinds = kinds[:1]
         inner: list[CStmt] = []
@@ -189,10 +193,15 @@ def initialise_barriers(context: Context, reused: bool) -> list[CStmt]:
         else:
             body += inner
     body.append(Expression(c.call("fence_barrier_init")))
-    return [
-        IfC(c.operation("==", "threadIdx.x", 0), tuple(body)),
-        Expression(c.call("__syncthreads")),
-    ]
+    return [IfC(c.operation("==", "threadIdx.x", 0), tuple(body)), meet(context)]
+
+
+def meet(context: Context) -> CStmt:
+    """A barrier of all threads of the block, or of its cluster."""
+    if context.plan.cluster_size == 1:
+        return Expression(c.call("__syncthreads"))
+    context.primitive("cluster_sync")
+    return Expression(c.call("cluster_sync"))
 
 
 def ring_states(context: Context, phase: int, reused: bool, comment: str = "") -> list[CStmt]:
@@ -227,7 +236,7 @@ def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CS
 
 
 def consumer_role(
-    context: Context, kernel: Kernel, folded: FoldedClears, tiles: TileLoop, declarations: list[CStmt]
+    context: Context, kernel: Kernel, folded: FoldedClears, tiles: TileLoop, declare: Callable[[], list[CStmt]]
 ) -> list[CStmt]:
     """The code of the computing warpgroups, after the names of their threads."""
     context.primitive("register_acquire")
@@ -253,6 +262,7 @@ def consumer_role(
         body += consumers.settle(len(consumers.outstanding))
     body += consumers.end_of_tile() if reuses_tiles(context) else []
     context.ring_stage.clear()
+    declarations = declare()  # after the body, which says what alignment vector accesses want
     return [
         Expression(c.call("register_acquire", template=(registers,))),
         *context.threads.declarations(),
