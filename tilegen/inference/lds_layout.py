@@ -125,6 +125,17 @@ def _chosen(
     return layout, transfers[position]
 
 
+def best_layout(
+    stored: tuple[int, int],
+    dtype: DType,
+    reads: SharedAccess,
+    stores: tuple[SharedAccess, ...],
+    target: Target,
+) -> SharedLayout:
+    """The layout of a tile stored as [rows, columns] under which these accesses lose the fewest cycles."""
+    return _search(stored, dtype, reads, stores, target.name)[0]
+
+
 @lru_cache(maxsize=256)
 def _search(
     stored: tuple[int, int],

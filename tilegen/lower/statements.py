@@ -40,6 +40,7 @@ _LOWERINGS: dict[str, Lowering] = {}
 _BUILT_IN = {
     "parallel": "tilegen.lower.parallel:lower_parallel",
     "copy": "tilegen.lower.parallel:lower_parallel",
+    "copy.register_prefetch": "tilegen.lower.accumulator_store:lower_copy",
     "fill": "tilegen.lower.fill:lower_fill",
     "atomic_tile": "tilegen.lower.parallel:lower_parallel",
     "atomic_element": "tilegen.lower.scalars:lower_single",
@@ -67,7 +68,7 @@ def key_of(context: Context, statement: Stmt) -> str:
         case ParallelFor():
             return "parallel"
         case Copy():
-            return "copy"
+            return f"copy.{context.plan.kind}"
         case Fill():
             return "fill"
         case AtomicTile():

@@ -1,12 +1,167 @@
-"""Placeholder until the register-prefetch schedule lands."""
+"""The schedule of CDNA: tile k + 2 on its way from global memory to registers, tile k + 1 from registers to LDS, tile k
+from LDS to the matrix cores.
+
+Registers hold one tile that global memory delivers while the block computes; LDS holds two where they fit (one barrier
+an iteration), else one (two barriers). More stages than that would only wait in LDS.
+"""
 
 from __future__ import annotations
 
+from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.nodes import Program
+from tilegen.inference.gemm_mfma import operand_conflicts
+from tilegen.ir.affine import Ranges
+from tilegen.ir.expressions import Const
+from tilegen.ir.nodes import Copy, For, Persistent, Program, Stmt
+from tilegen.schedule.analysis import each_statement, writes
 from tilegen.schedule.plan import Plan
+from tilegen.schedule.plan_simple import check_threads
+from tilegen.schedule.staged_store import stage_stores
+from tilegen.schedule.tile_copy import TileCopy, tile_copy
 from tilegen.target import Target
+
+MOST_STAGES = 2  # LDS buffers that help: one is read while the next is filled
 
 
 def plan_register_prefetch(program: Program, target: Target, decisions: Decisions) -> Plan | str:
-    return ""
+    """The plan, or why the kernel cannot run so ("" when there is nothing to say).
+
+    Raises:
+        ProgramError: when threads or shared memory exceed the target's limits.
+    """
+    if not (target.has("buffer_load") and target.has("mfma")):
+        return ""
+    check_threads(program, target)
+    kernel = program.kernel
+    plan = Plan(
+        kind="register_prefetch",
+        threads=kernel.threads,
+        computing=kernel.threads,
+        consumers=0,
+        persistent=bool(kernel.persistent),
+        blocks_per_multiprocessor=1,
+        cluster=kernel.cluster,
+        rasterisation=kernel.rasterisation,
+    )
+    loops = _prefetched(program, decisions, target, plan)
+    used = sum(
+        decisions.shared[buffer.name].bytes
+        for buffer in (*kernel.allocations, *decisions.scratch)
+        if buffer.scope == "shared"
+    )
+    limit = target.limits.shared_bytes_per_block
+    if used > limit:
+        raise ProgramError(
+            kernel.location,
+            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block has on {target.name} "
+            f"({limit:,})",
+            remedy="make the shared tiles smaller",
+        )
+    for loop, copies in loops:
+        ring = sum(decisions.shared[tile.copy.target.buffer.name].bytes for tile in copies)
+        double = used + ring <= limit
+        plan.stages[loop] = MOST_STAGES if double else 1
+        used += ring if double else 0
+        plan.reasons.append(_words(loop, MOST_STAGES if double else 1))
+    _count_conflicts(program, decisions, target)
+    stage_stores(program, plan, decisions, target, used, loop_ranges(program))
+    return plan
+
+
+def prefetched_copies(loop: For, program: Program, decisions: Decisions, target: Target) -> tuple[TileCopy, ...] | str:
+    """The copies of a loop that run ahead, or why they cannot: all that fill shared tiles from tensors must be simple."""
+    ranges = loop_ranges(program)
+    written = {b.name for s in program.kernel.body for b in writes(s) if b.scope == "global"}
+    found = []
+    for statement in loop.body:
+        if not isinstance(statement, Copy) or statement.source.buffer.scope != "global":
+            continue
+        if statement.target.buffer.scope != "shared":
+            continue
+        if statement.source.buffer.name in written:
+            return f"{statement.source.buffer.name} is written by the kernel"
+        tile = tile_copy(statement, program, decisions, target, ranges)
+        if isinstance(tile, str):
+            return f"line {statement.location.line} loads no tile ahead: {tile}"
+        writers = [
+            s
+            for s in each_statement(program.kernel.body)
+            if not isinstance(s, For | Persistent) and not hasattr(s, "then") and statement.target.buffer in writes(s)
+        ]
+        if len(writers) > 1:
+            return f"{statement.target.buffer.name} is written by more than one statement"
+        found.append(tile)
+    if not found:
+        return "it copies no tile from global to shared memory"
+    return tuple(found)
+
+
+def loop_ranges(program: Program) -> Ranges:
+    """Bounds of the program's integers: extents and block indices are never negative, nor are loops that start so."""
+    known: dict[str, tuple[int | None, int | None]] = {var.name: (0, None) for var in program.extents}
+    known.update({var.name: (0, None) for var in program.kernel.block_vars})
+    for statement in each_statement(program.kernel.body):
+        match statement:
+            case For(var, Const(start), _, Const(step)) if start >= 0 and step > 0:
+                known[var.name] = (int(start), None)
+            case Persistent():
+                known.update({var.name: (0, None) for var in statement.vars})
+            case _:
+                pass
+    return known
+
+
+def _prefetched(
+    program: Program, decisions: Decisions, target: Target, plan: Plan
+) -> list[tuple[For, tuple[TileCopy, ...]]]:
+    loops = []
+    for statement in each_statement(program.kernel.body):
+        if not isinstance(statement, For) or statement.kind != "pipelined":
+            continue
+        if (statement.num_stages or 0) < 2:
+            continue
+        copies = prefetched_copies(statement, program, decisions, target)
+        if isinstance(copies, str):
+            plan.reasons.append(f"{statement.var.name}: no prefetch, {copies}")
+        elif not _unit_step(statement):
+            plan.reasons.append(f"{statement.var.name}: no prefetch, its step is not 1")
+        elif _inside_pipeline(statement, loops):
+            plan.reasons.append(f"{statement.var.name}: no prefetch inside another pipeline")
+        else:
+            loops.append((statement, copies))
+    return loops
+
+
+def _unit_step(loop: For) -> bool:
+    return isinstance(loop.step, Const) and loop.step.value == 1
+
+
+def _inside_pipeline(loop: Stmt, loops: list[tuple[For, tuple[TileCopy, ...]]]) -> bool:
+    return any(inner is loop for outer, _ in loops for inner in each_statement(outer.body))
+
+
+def _words(loop: For, stages: int) -> str:
+    k = loop.var.name
+    held = f"num_stages={loop.num_stages}: {stages} in LDS, 1 in registers"
+    barriers = "one barrier" if stages > 1 else "two barriers"
+    return (
+        f"{k}: tile {k} + 2 global -> registers, tile {k} + 1 registers -> LDS, tile {k} LDS -> operands; "
+        f"{held}; {barriers} a tile"
+    )
+
+
+def _count_conflicts(program: Program, decisions: Decisions, target: Target) -> None:
+    """Bank conflicts of the operand tiles that buffer loads fill: their element-wise loops do not run."""
+    ranges = loop_ranges(program)
+    for gemm, decision in decisions.gemms.items():
+        for which, region in (("a", gemm.a), ("b", gemm.b)):
+            buffer = region.buffer
+            if buffer.scope != "shared" or decision.family != "mfma" or region.tile != buffer.extents:
+                continue
+            layout = decisions.layout(buffer)
+            for statement in each_statement(program.kernel.body):
+                if isinstance(statement, Copy) and statement.target.buffer == buffer:
+                    tile = tile_copy(statement, program, decisions, target, ranges)
+                    if isinstance(tile, TileCopy):
+                        lost = operand_conflicts(decision, which, layout, tile.transfer, target)
+                        decisions.conflicts[buffer.name] = lost

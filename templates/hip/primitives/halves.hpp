@@ -1,0 +1,2 @@
+TILEGEN_DEVICE {{ type }}x4 low_half({{ type }}x8 value) { return value.lo; }
+TILEGEN_DEVICE {{ type }}x4 high_half({{ type }}x8 value) { return value.hi; }

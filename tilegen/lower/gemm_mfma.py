@@ -1,0 +1,171 @@
+"""Gemms on CDNA's matrix cores: operands from LDS 16 bytes a lane at a time, or from registers.
+
+The matrix instructions get B first: their result is C transposed, so that a lane holds neighbours along n. See
+tilegen.inference.mfma_operands for the orders along k and n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.inference.decisions import GemmDecision
+from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.mfma_operands import WAVE, lane_k, operand_fragment, step_k
+from tilegen.inference.shared import SharedLayout
+from tilegen.ir.nodes import Gemm, Region
+from tilegen.lower import lds_tile, shared_tiles
+from tilegen.lower.addresses import as_vector, vector_type
+from tilegen.lower.context import Context
+from tilegen.lower.scalar import scalar
+from tilegen.lower.threads import coordinate
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
+from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC
+
+REPEAT_NAMES = {"a": "mi", "b": "ni"}
+
+
+def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
+    """C += A B of one tile, step by step along k."""
+    decision = context.decisions.gemms[gemm]
+    steps = steps_of(decision)
+    names = {which: context.name(which) for which in ("a", "b")}
+    step: CExpr = Name("step") if steps > 1 else Literal(0)
+    body: list[CStmt] = []
+    for which in ("a", "b"):
+        if from_shared(decision, which):
+            body.append(declare_operand(gemm, decision, which, names[which]))
+            body.append(read_operand(context, gemm, which, Name(names[which]), step))
+    body += multiply(context, gemm, {which: Name(name) for which, name in names.items()}, step)
+    for name in names.values():
+        context.taken.pop(name, None)
+    if steps == 1:
+        return body
+    return [ForC("step", Literal(0), Literal(steps), tuple(body), unroll=True, comment=f"{step_k(decision)} k each")]
+
+
+def steps_of(decision: GemmDecision) -> int:
+    return decision.k_extent // step_k(decision)
+
+
+def from_shared(decision: GemmDecision, which: str) -> bool:
+    return (decision.a_source if which == "a" else decision.b_source) == "shared"
+
+
+def operand_repeats(decision: GemmDecision, which: str) -> int:
+    return decision.repeats[0 if which == "a" else 1]
+
+
+def operand_type(gemm: Gemm, decision: GemmDecision) -> str:
+    """The vector that a lane holds of one row of an operand in one step."""
+    return vector_type(gemm.a.buffer.dtype, lane_k(decision), "hip")
+
+
+def declare_operand(gemm: Gemm, decision: GemmDecision, which: str, name: str) -> CStmt:
+    """`fp16x8 a[4];`"""
+    return Declare(operand_type(gemm, decision), name, dimensions=(Literal(operand_repeats(decision, which)),))
+
+
+def read_operand(context: Context, gemm: Gemm, which: str, into: CExpr, step: CExpr) -> CStmt:
+    """Reads one step of an operand from LDS."""
+    decision = context.decisions.gemms[gemm]
+    region = gemm.a if which == "a" else gemm.b
+    layout = context.decisions.layout(region.buffer)
+    repeat = REPEAT_NAMES[which]
+    place = _operand_place(context, region, layout, decision, which, repeat, step)
+    vector = as_vector(place.element, region.buffer.dtype, lane_k(decision), "hip", const=True)
+    body = (Declare("int", "row", place.row, const=True), AssignC(c.index(into, repeat), vector))
+    return ForC(repeat, Literal(0), Literal(operand_repeats(decision, which)), body, unroll=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    row: CExpr
+    element: CExpr
+
+
+def _operand_place(
+    context: Context,
+    region: Region,
+    layout: SharedLayout,
+    decision: GemmDecision,
+    which: str,
+    repeat: str,
+    step: CExpr,
+) -> _Place:
+    """Where a lane finds its part of row `repeat` of an operand in a step: the row, and the first element there."""
+    fragment = operand_fragment(decision, which)
+    neighbours = lane_k(decision)
+    units = _scaled(fragment, neighbours)
+    position = (Name(repeat), step, Literal(0))
+    row = coordinate(fragment, 0, position, context.threads)
+    unit = coordinate(units, 1, position, context.threads)
+    offsets = [scalar(context, region.offsets[axis]) for axis in region.kept]
+    if layout.transposed:
+        offsets.reverse()
+    leading = _leading_rows(context, region, layout)
+    row = c.add(row, offsets[0], leading)
+    if neighbours == layout.chunk:
+        chunk, rest = c.add(unit, c.div(offsets[1], neighbours)), None
+    else:
+        unit = c.add(unit, c.div(offsets[1], neighbours))
+        per_chunk = layout.chunk // neighbours
+        chunk, rest = c.div(unit, per_chunk), c.mul(neighbours, c.mod(unit, per_chunk))
+    tile = _flat(shared_tiles.tile(context, region.buffer.name), region)
+    return _Place(row, lds_tile.place(tile, layout, Name("row"), chunk, rest))
+
+
+def _leading_rows(context: Context, region: Region, layout: SharedLayout) -> CExpr:
+    """The rows before the matrix of a tile with more than two axes."""
+    rows = layout.stored[-2] if len(layout.stored) > 1 else 1
+    total: CExpr = Literal(0)
+    for axis in range(len(layout.shape) - 2):
+        total = c.add(c.mul(total, layout.shape[axis]), scalar(context, region.offsets[axis]))
+    return c.mul(rows, total)
+
+
+def _flat(tile: CExpr, region: Region) -> CExpr:
+    """The tile as one sequence of rows: leading axes count as rows."""
+    for _ in range(region.buffer.rank - 2):
+        tile = c.index(tile, 0)
+    return tile
+
+
+def _scaled(fragment: Fragment, unit: int) -> Fragment:
+    """The fragment with its columns counted in units."""
+
+    def scaled(modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
+        return tuple(Mode(mode.extent, (mode.steps[0], mode.steps[1] // unit)) for mode in modes)
+
+    return Fragment(
+        fragment.tile, scaled(fragment.threads), (*map(scaled, fragment.registers[:-1]), (Mode(1, (0, 0)),))
+    )
+
+
+def multiply(context: Context, gemm: Gemm, operands: dict[str, CExpr], step: CExpr) -> list[CStmt]:
+    """All matrix instructions of one step; `operands` are indexed by repetition."""
+    decision = context.decisions.gemms[gemm]
+    context.primitive("mfma", atom=decision.atom)
+    own = decision.instruction[2] * decision.instruction[0] // WAVE
+    a = c.index(operands["a"], "mi") if decision.a_source == "shared" else _register_operand(context, gemm, step)
+    b = c.index(operands["b"], "ni")
+    parts: tuple[str, ...] = ("",)
+    if own < lane_k(decision):
+        context.primitive("halves", type="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "fp16")
+        parts = ("low_half", "high_half")
+    out: list[CStmt] = []
+    for part in parts:
+        first, second = (c.call(part, b), c.call(part, a)) if part else (b, a)
+        accumulator = c.index(gemm.c.buffer.name, "mi", "ni")
+        call = Expression(c.call(decision.atom, first, second, accumulator))
+        inner = ForC("ni", Literal(0), Literal(decision.repeats[1]), (call,), unroll=True)
+        out.append(ForC("mi", Literal(0), Literal(decision.repeats[0]), (inner,), unroll=True))
+    return out
+
+
+def _register_operand(context: Context, gemm: Gemm, step: CExpr) -> CExpr:
+    """A lane's part of A that it holds in registers already."""
+    decision = context.decisions.gemms[gemm]
+    name = gemm.a.buffer.name
+    context.aligned[name] = max(context.aligned.get(name, 0), 2 * lane_k(decision))
+    return Reinterpret(operand_type(gemm, decision), c.index(name, "mi", step, 0), const=True)

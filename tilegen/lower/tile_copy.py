@@ -1,0 +1,224 @@
+"""Tiles from global memory to LDS through registers: windows on tensors, buffer loads, wide LDS stores."""
+
+from __future__ import annotations
+
+from tilegen.inference.fragment import Fragment, Mode
+from tilegen.ir.nodes import Buffer, Copy, Region
+from tilegen.lower import lds_tile, shared_tiles
+from tilegen.lower.addresses import as_vector, global_element, vector_type
+from tilegen.lower.context import Context
+from tilegen.lower.dtypes import type_name
+from tilegen.lower.scalar import extent_expression, ranges, scalar
+from tilegen.lower.threads import coordinate
+from tilegen.model import build as c
+from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Ternary
+from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
+from tilegen.schedule.tile_copy import TileCopy, assumed_divisors, tile_copy
+
+FULL_ACCESS = 16  # bytes
+
+
+def lower_tile_copy(context: Context, copy: Copy) -> list[CStmt] | None:
+    """A copy that is not part of a pipeline, at once; None when buffer loads cannot do it."""
+    found = tile_copy(copy, context.program, context.decisions, context.target, ranges(context))
+    if isinstance(found, str):
+        return None
+    registers = context.name(f"{found.name}_next")
+    out = [
+        declare_registers(context, found, registers),
+        *load(context, found, registers),
+        *store(context, found, registers),
+    ]
+    context.taken.pop(registers, None)
+    return out
+
+
+def declare_registers(context: Context, tile: TileCopy, registers: str) -> CStmt:
+    """`fp16x8 A_next[8];`, or [blocks][rows] of a tile that is transposed on its way."""
+    transfer = tile.transfer
+    shape = [transfer.blocks, transfer.rows] if transfer.transposes else [transfer.blocks]
+    return Declare(
+        vector_type(tile.copy.source.buffer.dtype, transfer.piece, "hip"),
+        registers,
+        dimensions=tuple(map(Literal, shape)),
+    )
+
+
+# ------------------------------------------------------------------------------------------- global memory
+
+
+def window(context: Context, region: Region, name: str, within: CExpr | None = None) -> list[CStmt]:
+    """Declares the window on a region of a tensor and its resource; `within` empties the window where it is false."""
+    context.primitive("make_buffer_resource")
+    window_helper(context)
+    buffer = region.buffer
+    element = type_name(buffer.dtype, "hip")
+    offsets = [scalar(context, offset) for offset in region.offsets]
+    columns_axis = region.kept[-1]
+    columns = c.sub(extent_expression(context, buffer.shape[columns_axis]), offsets[columns_axis])
+    rows: CExpr = Literal(1)
+    pitch: CExpr = Literal(0)
+    if len(region.kept) == 2:
+        rows = c.sub(extent_expression(context, buffer.shape[region.kept[0]]), offsets[region.kept[0]])
+        pitch = _pitch(context, buffer, region.kept[0])
+    if within is not None:
+        rows = Ternary(within, rows, Literal(0))
+    if len(assumed_divisors(buffer, {})) and not buffer.strides:
+        context.vectorised[buffer.name] = None
+    value = Braces((Prefix("&", global_element(context, buffer, offsets)), rows, columns, pitch))
+    extents = tile_extents(context, region)
+    return [
+        Declare(f"TileWindow<{element}>", name, value, const=True),
+        Declare(
+            "BufferResource",
+            f"{name}_resource",
+            c.call(c.member(name, "resource"), template=(extents[0],)),
+            const=True,
+        ),
+    ]
+
+
+def window_helper(context: Context, load_bytes: int = FULL_ACCESS, store_bytes: int = FULL_ACCESS) -> None:
+    """Notes that the text has windows, and functions for narrow accesses."""
+    known = dict(context.helpers.get("tile_window", ()))
+    values: dict[str, tuple[int, ...]] = {}
+    for key, size in (("load_bytes", load_bytes), ("store_bytes", store_bytes)):
+        before = known.get(key, ())
+        assert isinstance(before, tuple)
+        values[key] = tuple(dict.fromkeys((*before, *((size,) if size < FULL_ACCESS else ()))))
+    context.helper("tile_window", **values)
+
+
+def tile_extents(context: Context, region: Region) -> tuple[CExpr, CExpr]:
+    """(rows, columns) of a tile, under the names of the program's parameters."""
+    found = [shared_tiles.extent_constants(context, region.buffer)[axis] for axis in region.kept]
+    if region.buffer.scope == "global":
+        found = [Literal(extent) for extent in region.tile]
+    return (found[0], found[1]) if len(found) == 2 else (Literal(1), found[0])
+
+
+def _pitch(context: Context, buffer: Buffer, axis: int) -> CExpr:
+    if buffer.strides is not None:
+        return extent_expression(context, buffer.strides[axis])
+    pitch: CExpr = Literal(1)
+    for extent in buffer.shape[axis + 1 :]:
+        pitch = c.mul(pitch, extent_expression(context, extent))
+    return pitch
+
+
+def load(context: Context, tile: TileCopy, registers: str, within: CExpr | None = None) -> list[CStmt]:
+    """Global memory to registers; the copy's loop variables mean what the context's environment says."""
+    source, transfer = tile.copy.source, tile.transfer
+    name = "window"
+    out = window(context, source, name, within)
+    blocks: CExpr = Name("i") if transfer.blocks > 1 else Literal(0)
+    row: CExpr = Name("r") if transfer.rows > 1 else Literal(0)
+    position = (blocks, row, Literal(0)) if transfer.transposes else (blocks, Literal(0))
+    place = [coordinate(transfer.fragment, axis, position, context.threads) for axis in (0, 1)]
+    target = c.index(registers, blocks, row) if transfer.transposes else c.index(registers, blocks)
+    vector = vector_type(source.buffer.dtype, transfer.piece, "hip")
+    context.primitive("buffer_load", bytes=tile.access_bytes)
+    bits = 8 * tile.access_bytes
+    if tile.access_bytes == FULL_ACCESS:
+        offset = c.call(c.member(name, "offset"), *place)
+        value = c.call(f"buffer_load_b{bits}", f"{name}_resource", offset, template=(vector,))
+    else:
+        window_helper(context, load_bytes=tile.access_bytes)
+        value = c.call(f"load_row_b{bits}", name, f"{name}_resource", *place, template=(vector,))
+    body: CStmt = AssignC(target, value)
+    if transfer.rows > 1:
+        body = ForC("r", Literal(0), Literal(transfer.rows), (body,), unroll=True)
+    if transfer.blocks > 1:
+        body = ForC("i", Literal(0), Literal(transfer.blocks), (body,), unroll=True)
+    return [*out, body]
+
+
+# ------------------------------------------------------------------------------------------- LDS
+
+
+def store(context: Context, tile: TileCopy, registers: str) -> list[CStmt]:
+    """Registers to the LDS tile (of the open ring stage)."""
+    if tile.transfer.transposes:
+        return [_store_transposed(context, tile, registers)]
+    return [_store_rows(context, tile, registers)]
+
+
+def _store_rows(context: Context, tile: TileCopy, registers: str) -> CStmt:
+    """Each piece as it was loaded."""
+    buffer, transfer = tile.copy.target.buffer, tile.transfer
+    layout = context.decisions.layout(buffer)
+    blocks: CExpr = Name("i") if transfer.blocks > 1 else Literal(0)
+    units = scaled(transfer.fragment, 1, transfer.piece)
+    position = (blocks, Literal(0))
+    row = coordinate(units, 0, position, context.threads)
+    chunk = coordinate(units, 1, position, context.threads)
+    target = shared_tiles.tile(context, buffer.name)
+    body: list[CStmt] = []
+    if buffer.rank == 1:
+        element = c.index(target, c.mul(transfer.piece, chunk))
+    else:
+        body.append(Declare("int", "row", row, const=True))
+        element = lds_tile.place(target, layout, Name("row"), chunk)
+    store_value = AssignC(as_vector(element, buffer.dtype, transfer.piece, "hip"), c.index(registers, blocks))
+    body.append(_inside(tile, (row if buffer.rank == 1 else Name("row"), chunk), units, store_value))
+    return _loop("i", transfer.blocks, body)
+
+
+def _store_transposed(context: Context, tile: TileCopy, registers: str) -> CStmt:
+    """Each column of a block as one run along k."""
+    buffer, transfer = tile.copy.target.buffer, tile.transfer
+    layout = context.decisions.layout(buffer)
+    blocks: CExpr = Name("i") if transfer.blocks > 1 else Literal(0)
+    run = transfer.rows
+    units = scaled(transfer.fragment, 0, run)
+    position = (blocks, Literal(0), Name("n"))
+    row = coordinate(units, 1, position, context.threads)
+    unit = coordinate(units, 0, position, context.threads)
+    per_chunk = layout.chunk // run
+    chunk = c.div(unit, per_chunk)
+    rest = c.mul(run, c.mod(unit, per_chunk)) if per_chunk > 1 else None
+    element = lds_tile.place(shared_tiles.tile(context, buffer.name), layout, Name("row"), chunk, rest)
+    vector = vector_type(buffer.dtype, run, "hip")
+    values = Braces(tuple(c.index(registers, blocks, r, "n") for r in range(run)))
+    store_value = AssignC(as_vector(element, buffer.dtype, run, "hip"), Name("column"))
+    body = [
+        Declare("int", "row", row, const=True),
+        Declare(vector, "column", values, const=True),
+        _inside(tile, (unit, Name("row")), units, store_value),
+    ]
+    inner = ForC("n", Literal(0), Literal(transfer.piece), tuple(body), unroll=True)
+    return _loop("i", transfer.blocks, [inner])
+
+
+def scaled(fragment: Fragment, axis: int, unit: int) -> Fragment:
+    """The fragment with an axis counted in units; register dimensions below a unit stand still."""
+
+    def one(mode: Mode) -> Mode:
+        steps = tuple(s // unit if a == axis else s for a, s in enumerate(mode.steps))
+        return Mode(mode.extent, steps)
+
+    return Fragment(
+        tuple(-(-extent // unit) if a == axis else extent for a, extent in enumerate(fragment.tile)),
+        tuple(map(one, fragment.threads)),
+        tuple(tuple(map(one, modes)) for modes in fragment.registers),
+    )
+
+
+def _inside(tile: TileCopy, place: tuple[CExpr, CExpr], units: Fragment, statement: CStmt) -> CStmt:
+    """The statement, guarded where the threads do not divide the tile."""
+    fragment = tile.transfer.fragment
+    conditions = [
+        c.operation("<", position, units.tile[axis])
+        for axis, position in enumerate(place)
+        if fragment.padded[axis] > fragment.tile[axis]
+    ]
+    condition = c.conjunction(conditions)
+    return statement if condition is None else IfC(condition, (statement,))
+
+
+def _loop(variable: str, count: int, body: list[CStmt]) -> CStmt:
+    from tilegen.model.statements import Scope
+
+    if count > 1:
+        return ForC(variable, Literal(0), Literal(count), tuple(body), unroll=True)
+    return body[0] if len(body) == 1 else Scope(tuple(body))
