@@ -11,6 +11,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.infer import infer
 from tilegen.ir.nodes import Program
 from tilegen.ir.verify import verify
+from tilegen.lower.contract import row_divisors
 from tilegen.lower.kernel import lower
 from tilegen.manifest import Manifest
 from tilegen.model.kernel import KernelModel
@@ -33,8 +34,13 @@ class Generated:
     target: Target
 
 
-def generate(program: Program, target: str | Target, regenerate: str = "") -> Generated:
+def generate(
+    program: Program, target: str | Target, regenerate: str = "", *, whole_rows: bool = True
+) -> Generated:
     """The emitted files of a program for a target. `regenerate` is the command that the header quotes.
+
+    `whole_rows` lets the text assume that rows of dynamic length are whole 16-byte units, which the launcher then checks;
+    without it the text is right for any length, and slower.
 
     Raises:
         ProgramError: pointing at the user's line, when the program is wrong or does not fit the target.
@@ -42,7 +48,7 @@ def generate(program: Program, target: str | Target, regenerate: str = "") -> Ge
     """
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
-    decisions = infer(program, machine)
+    decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
     plan = plan_kernel(program, machine, decisions)
     model = lower(program, machine, decisions, plan, regenerate)
     return Generated(

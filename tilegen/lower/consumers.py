@@ -17,7 +17,7 @@ from tilegen.lower.gemm_wgmma import lower_gemm
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
 from tilegen.lower.skewed_loop import lower_skewed
-from tilegen.lower.tiles import persistent_tiles
+from tilegen.lower.tiles import cluster_constant, persistent_tiles
 from tilegen.lower.tma_store import lower_staged_store
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
@@ -225,10 +225,18 @@ class Consumers:
         self.waited.pop(hand_over.name, None)
         out: list[CStmt] = []
         if hand_over.loop is not None or self.reused:
-            self.context.primitive("mbarrier_arrive")
-            first = c.operation("==", self.context.threads.name("thread"), 0)
-            condition = first if when is None else c.operation("&&", when, first)
-            arrive = Expression(c.call("mbarrier_arrive", self.barrier(hand_over, "empty", stage)))
+            thread = self.context.threads.name("thread")
+            barrier = self.barrier(hand_over, "empty", stage)
+            if shares_loads(self.context, hand_over):
+                # The stage is filled by all blocks of the cluster, so all of them must know that it is free here.
+                self.context.primitive("mbarrier_arrive_cluster")
+                chosen = c.operation("<", thread, cluster_constant(self.context))
+                arrive = Expression(c.call("mbarrier_arrive_cluster", barrier, thread))
+            else:
+                self.context.primitive("mbarrier_arrive")
+                chosen = c.operation("==", thread, 0)
+                arrive = Expression(c.call("mbarrier_arrive", barrier))
+            condition = chosen if when is None else c.operation("&&", when, chosen)
             out.append(IfC(condition, (arrive,)))
         if stage is None:
             out.append(Expression(c.call(c.member(hand_over.ring, "advance"))))
@@ -312,6 +320,11 @@ class Consumers:
 
     def is_load(self, statement: Stmt) -> bool:
         return isinstance(statement, Copy) and self.context.plan.hand_over_of(statement) is not None
+
+
+def shares_loads(context: Context, hand_over: HandOver) -> bool:
+    """Whether other blocks of the cluster load parts of the hand-over's tiles."""
+    return any(context.plan.multicast_of(name) is not None for name in hand_over.buffers)
 
 
 def _released(hand_over: HandOver) -> str:

@@ -14,7 +14,7 @@ from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import extent_expression, ranges, scalar
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name, Operation, Prefix
+from tilegen.model.expressions import CExpr, Literal, Name, Operation, Prefix, StaticCast
 from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC, Scope
 from tilegen.schedule.plan_multistage import async_bytes
 
@@ -84,12 +84,14 @@ def _source(context: Context, copy: Copy, offsets: list[Expr]) -> tuple[CExpr, C
         if not (high is not None and high < 0):
             conditions.append(c.operation("<", position, extent_expression(context, buffer.shape[axis])))
         if index is None:
-            index = position if buffer.strides is None else c.mul(position, scalar(context, buffer.strides[axis]))
+            first = position if buffer.rank == 1 else StaticCast("i64", position, functional=True)
+            index = first if buffer.strides is None else c.mul(first, scalar(context, buffer.strides[axis]))
         elif buffer.strides is None:
             index = c.add(c.mul(index, extent_expression(context, buffer.shape[axis])), position)
         else:
             index = c.add(index, c.mul(position, scalar(context, buffer.strides[axis])))
     assert index is not None
+    context.note_vector(buffer)
     return Prefix("&", c.index(buffer.name, index)), c.conjunction(conditions)
 
 

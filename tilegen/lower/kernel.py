@@ -40,7 +40,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
         tensors=tensor_arguments(context),
         extents=tuple(var.name for var in program.extents),
         scalars=tuple((var.name, var.dtype) for var in program.scalars),
-        requirements=requirements_of(context, parameters),
+        requirements=requirements_of(context),
         constants=tuple(ordered_constants(context)),
         shared=tuple(members),
         asserts=tuple(context.asserts),

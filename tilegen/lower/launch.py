@@ -9,6 +9,7 @@ from tilegen.lower.tiles import TileLoop
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import Launch, SharedMember
+from tilegen.schedule.clusters import cluster_axis
 
 
 def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) -> Launch:
@@ -16,6 +17,11 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
     plan, kernel = context.plan, context.program.kernel
     extents = [extent_expression(context, extent, named=False) for extent in kernel.grid]
     one: CExpr = Literal(1)
+    size = plan.cluster_size
+    if size > 1:
+        axis = cluster_axis(plan.cluster)
+        extents[axis] = c.mul(c.div(c.add(extents[axis], size - 1), size), size)
+    cluster = plan.cluster
     if tiles.repeats or tiles.ordered:
         count = extents[0]
         for extent in extents[1:]:
@@ -24,8 +30,11 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         text = f"tiles of {' x '.join(reversed(names))}"
         if tiles.repeats:
             resident = c.mul(plan.blocks_per_multiprocessor, Name("multiprocessors"))
+            if size > 1:
+                resident = c.mul(size, c.div(resident, size))
             count, text = c.call("min", count, resident), f"min(tiles, multiprocessors), {text}   (persistent)"
         grid = (count, one, one)
+        cluster = (size, 1, 1)
     else:
         padded = [*extents, one, one][:3]
         grid = (padded[0], padded[1], padded[2])
@@ -35,7 +44,7 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         grid_text=text,
         block=plan.threads,
         block_text=_block_text(context),
-        cluster=plan.cluster,
+        cluster=cluster,
         shared_bytes=total_bytes(members) if members else 0,
         registers_text=_registers_text(context),
         min_blocks=plan.blocks_per_multiprocessor,

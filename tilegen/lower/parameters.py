@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilegen.ir.expressions import Const, Expr
 from tilegen.ir.nodes import Buffer
 from tilegen.lower.context import Context
+from tilegen.lower.contract import VECTOR_BYTES, row_divisors
 from tilegen.lower.scalar import extent_expression
 from tilegen.model import build as c
 from tilegen.model.expressions import Name
@@ -12,8 +12,6 @@ from tilegen.model.kernel import Parameter, PointerParameter, Requirement, Scala
 from tilegen.model.statements import CStmt
 from tilegen.model.walk import names
 from tilegen.schedule.analysis import each_statement, reads, writes
-
-VECTOR_BYTES = 16  # what rows must be a multiple of for TMA and 16-byte accesses
 
 
 def parameters_of(context: Context, body: list[CStmt]) -> tuple[Parameter, ...]:
@@ -75,27 +73,15 @@ def _accumulated(context: Context, tensor: Buffer) -> bool:
     return bool(writers) and all(isinstance(s, AtomicElement | AtomicTile) for s in writers)
 
 
-def requirements_of(context: Context, parameters: tuple[Parameter, ...]) -> tuple[Requirement, ...]:
-    """What the text assumes of dynamic extents: rows of tensors in maps are whole 16-byte units."""
-    required: dict[str, Requirement] = {}
-    mapped = dict.fromkeys(p.tensor for p in parameters if isinstance(p, TensorMap))
-    vectorised = [*mapped, *context.vectorised]
-    for tensor in context.program.tensors:
-        if tensor.name not in vectorised or tensor.strides is not None:
-            continue
-        multiple = VECTOR_BYTES // tensor.dtype.bytes
-        last = tensor.shape[-1]
-        if isinstance(last, Const) or multiple == 1 or tensor.rank < 2:
-            continue
-        expression = extent_expression(context, last)
-        text = f"{_text(last)} % {multiple} == 0"
-        required[text] = Requirement(c.operation("==", c.mod(expression, multiple), 0), text)
-    return tuple(required.values())
-
-
-def _text(expr: Expr) -> str:
-    from tilegen.ir.printer import expression_text
-
-    return expression_text(expr)
-
-
+def requirements_of(context: Context) -> tuple[Requirement, ...]:
+    """What the text assumes of dynamic extents."""
+    assumed = row_divisors(context.program)
+    wide = {**context.vectorised, **{entry.tensor: None for entry in context.maps.values()}}
+    rows = [tensor.shape[-1] for tensor in context.program.tensors if tensor.name in wide]
+    requirements = []
+    for var in context.program.extents:
+        multiple = assumed.get(var.name, 1) if var in rows else 1
+        if multiple > 1 and context.decisions.divisors.get(var.name, 1) % multiple == 0:
+            condition = c.operation("==", c.mod(var.name, multiple), 0)
+            requirements.append(Requirement(condition, f"{var.name} % {multiple} == 0"))
+    return tuple(requirements)

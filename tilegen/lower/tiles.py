@@ -14,6 +14,7 @@ from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation
 from tilegen.model.statements import CStmt, Declare, ForC
 from tilegen.schedule.analysis import each_statement
+from tilegen.schedule.clusters import cluster_axis
 
 AXES = ("x", "y", "z")
 
@@ -24,8 +25,10 @@ class TileLoop:
 
     repeats: bool
     ordered: bool  # tiles are numbered and walked in panels
-    extents: tuple[CExpr, ...]
+    extents: tuple[CExpr, ...]  # of the grid, in clusters along the axis that clusters lie along
     variables: tuple[str, ...]
+    cluster: int = 1  # blocks
+    axis: int = 0  # along which a cluster lies
 
     def body(self, kernel: Kernel) -> tuple[Stmt, ...]:
         """The statements of one tile."""
@@ -43,34 +46,33 @@ class TileLoop:
         if not self.repeats:
             return body
         head = self.coordinates(context, Name("tile"))
-        return [
-            ForC(
-                "tile",
-                c.expr("blockIdx.x"),
-                self.count,
-                (*head, *body),
-                step=c.expr("gridDim.x"),
-            )
-        ]
+        first, step = c.expr("blockIdx.x"), c.expr("gridDim.x")
+        if self.cluster > 1:
+            size = cluster_constant(context)
+            first, step = c.operation("/", first, size), c.operation("/", step, size)
+        return [ForC("tile", first, self.count, (*head, *body), step=step)]
 
     def coordinates(self, context: Context, tile: CExpr) -> list[CStmt]:
-        """Declares the block's coordinates for a tile number."""
+        """Declares the block's coordinates for a tile number; with clusters, for a cluster's number."""
+        names = list(self.variables)
+        own: list[CStmt] = []
+        if self.cluster > 1:
+            inner = f"cluster_{names[self.axis]}"
+            value = c.operation("+", c.operation("*", inner, cluster_constant(context)), "rank")
+            own = [Declare("int", names[self.axis], value, const=True)]
+            names[self.axis] = inner
+        return [*self._tile_coordinates(context, tile, tuple(names)), *own]
+
+    def _tile_coordinates(self, context: Context, tile: CExpr, names: tuple[str, ...]) -> list[CStmt]:
         if self.ordered:
-            first, second = self.variables
-            return [
-                Declare(
-                    "auto",
-                    "",
-                    c.call("tile_coordinates", tile, *self.extents),
-                    const=True,
-                    structured=(first, second),
-                )
-            ]
+            found = c.call("tile_coordinates", tile, *self.extents)
+            pick = [Declare("int", name, c.member("at", field), const=True) for name, field in zip(names, self.variables, strict=True)]
+            return [Declare("TileCoordinates", "at", found, const=True), *pick]
         out: list[CStmt] = []
         divisor: CExpr = Literal(1)
-        for position, (name, extent) in enumerate(zip(self.variables, self.extents, strict=True)):
+        for position, (name, extent) in enumerate(zip(names, self.extents, strict=True)):
             value = tile if position == 0 else Operation("/", tile, divisor)
-            if position < len(self.variables) - 1:
+            if position < len(names) - 1:
                 value = c.mod(value, extent)
             out.append(Declare("int", name, value, const=True))
             divisor = extent if position == 0 else c.operation("*", divisor, extent)
@@ -80,22 +82,39 @@ class TileLoop:
 def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
     """How this kernel walks its grid; declares what is common to all roles in the context's prologue."""
     plan = context.plan
+    if plan.cluster_size > 1:
+        context.primitive("cluster_rank")
+        rank = c.call("cluster_rank")
+        context.prologue.append(Declare("int", "rank", rank, const=True, comment="of this block in its cluster"))
     ordered = len(kernel.grid) == 2 and plan.rasterisation is not None
     names = [context.name(var.name) for var in kernel.block_vars]
     for var, name in zip(kernel.block_vars, names, strict=True):
         context.environment[var.name] = Name(name)
-    loop = TileLoop(plan.persistent, ordered, (), tuple(names))
+    size, axis = plan.cluster_size, cluster_axis(plan.cluster)
+    loop = TileLoop(plan.persistent, ordered, (), tuple(names), size, axis)
     if plan.persistent or ordered:
-        loop = TileLoop(plan.persistent, ordered, _extents(context, kernel, names), tuple(names))
+        extents = list(_extents(context, kernel, names))
+        if size > 1:
+            number = cluster_constant(context)
+            whole = c.operation("-", c.operation("+", extents[axis], number), 1)
+            extents[axis] = c.operation("/", whole, number)
+        loop = TileLoop(plan.persistent, ordered, tuple(extents), tuple(names), size, axis)
     if ordered:
         _panels(context, names)
     if not plan.persistent:
         if ordered:
-            context.prologue += loop.coordinates(context, c.expr("blockIdx.x"))
+            first = c.expr("blockIdx.x")
+            if size > 1:
+                first = c.operation("/", first, cluster_constant(context))
+            context.prologue += loop.coordinates(context, first)
         else:
             for name, axis in zip(names, AXES, strict=False):
                 context.prologue.append(Declare("int", name, c.expr(f"blockIdx.{axis}"), const=True))
     return loop
+
+
+def cluster_constant(context: Context) -> Name:
+    return context.constant("kCluster", context.plan.cluster_size, "blocks that share loads")
 
 
 def reuses_tiles(context: Context) -> bool:

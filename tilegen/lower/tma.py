@@ -13,7 +13,7 @@ from tilegen.lower.scalar import extent_expression, scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import TensorMap
-from tilegen.model.statements import CStmt, Expression, ForC
+from tilegen.model.statements import CStmt, Declare, Expression, ForC
 from tilegen.schedule.analysis import each_statement, reads, writes
 
 
@@ -114,19 +114,34 @@ def boxes(
 
 
 def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
-    """One thread's code that starts the loads of a tile; `barrier` gets its bytes."""
+    """One thread's code that starts the loads of a tile; `barrier` gets its bytes. Of a tile that a cluster shares each
+    block loads its share, for all."""
     buffer = copy.target.buffer
     layout = context.decisions.layout(buffer)
     extents = shared_tiles.extent_constants(context, buffer)
-    found = boxes(context, copy.source, layout, extents)
+    shared = context.plan.multicast_of(buffer.name)
     rank = copy.source.buffer.rank
-    context.primitive("tma_load", rank=rank, multicast=False)
+    context.primitive("tma_load", rank=rank, multicast=shared is not None)
+    name = f"tma_load_{rank}d" + ("_multicast" if shared is not None else "")
+    extra: tuple[CExpr, ...] = ()
     tile = shared_tiles.tile(context, buffer.name)
+    rows: tuple[CExpr, int] | None = None
+    first: tuple[CExpr, CExpr] | None = None
+    if shared is not None:
+        size = context.constant("kCluster", context.plan.cluster_size, "blocks that share loads")
+        extra = (context.constant("kClusterBlocks", (1 << context.plan.cluster_size) - 1, "a bit for each of them"),)
+        if shared.by == "rows":
+            share = c.operation("/", extents[-2], size)
+            rows = (share, layout.rows // context.plan.cluster_size)
+            first = (c.operation("*", "rank", share), Literal(0))
+            tile = c.index(tile, first[0])
+    found = boxes(context, copy.source, layout, extents, rows, first)
 
     def load(box: CExpr, coordinates: tuple[CExpr, ...]) -> Expression:
-        return Expression(c.call(f"tma_load_{rank}d", box, found.map, *coordinates, barrier))
+        return Expression(c.call(name, box, found.map, *coordinates, barrier, *extra))
 
-    return each_group(context, layout, extents[-1], tile, found.coordinates, load)
+    by_groups = shared is not None and shared.by == "groups"
+    return each_group(context, layout, extents[-1], tile, found.coordinates, load, by_groups)
 
 
 def each_group(
@@ -136,11 +151,21 @@ def each_group(
     tile: CExpr,
     coordinates: tuple[CExpr, ...],
     statement: Callable[[CExpr, tuple[CExpr, ...]], CStmt],
+    share: bool = False,
 ) -> list[CStmt]:
-    """A statement for each column group: alone, or in a loop over `group`."""
+    """A statement for each column group: alone, or in a loop over `group`; `share` takes this block's share of the groups
+    of a tile that its cluster loads together."""
     if layout.groups == 1:
         return [statement(tile, coordinates)]
     width = shared_tiles.group_columns(context, layout, columns)
+    if share:
+        size = context.constant("kCluster", context.plan.cluster_size, "blocks that share loads")
+        count = c.operation("/", c.div(columns, width), size)
+        group = c.operation("+", c.operation("*", "rank", count), "i")
+        first = c.add(coordinates[0], c.operation("*", "group", width))
+        body = statement(c.index(tile, "group"), (first, *coordinates[1:]))
+        inner = (Declare("int", "group", group, const=True), body)
+        return [ForC("i", Literal(0), count, inner, unroll=True)]
     first = c.add(coordinates[0], c.mul("group", width))
     body = statement(c.index(tile, "group"), (first, *coordinates[1:]))
     return [ForC("group", Literal(0), c.div(columns, width), (body,), unroll=True)]

@@ -8,6 +8,7 @@ from typing import Literal
 from tilegen.inference.decisions import PerNode
 from tilegen.inference.shared import SharedLayout
 from tilegen.ir.nodes import AtomicTile, Copy, For, Rasterisation
+from tilegen.schedule.clusters import Multicast, cluster_size
 
 PlanKind = Literal["warp_specialised", "multistage", "register_prefetch", "simple"]
 
@@ -65,7 +66,7 @@ class Plan:
     persistent: bool
     blocks_per_multiprocessor: int
     cluster: tuple[int, int, int]
-    multicast: tuple[str, ...] = ()  # buffers that a cluster loads once for all its blocks
+    multicasts: tuple[Multicast, ...] = ()  # tiles that a cluster loads once for all its blocks
     rasterisation: Rasterisation | None = None
     registers: Registers | None = None
     hand_overs: tuple[HandOver, ...] = ()
@@ -73,6 +74,15 @@ class Plan:
     tma: PerNode[Copy, bool] = field(default_factory=PerNode)  # copies that the TMA unit does
     staging: PerNode[Copy | AtomicTile, Staging] = field(default_factory=PerNode)
     reasons: list[str] = field(default_factory=list)
+
+    @property
+    def cluster_size(self) -> int:
+        """Blocks in a cluster, 1 without clusters."""
+        return cluster_size(self.cluster)
+
+    def multicast_of(self, buffer: str) -> Multicast | None:
+        """How a cluster shares the loads of a tile; None when every block loads its own."""
+        return next((multicast for multicast in self.multicasts if multicast.buffer == buffer), None)
 
     def hand_over_of(self, copy: Copy) -> HandOver | None:
         """The hand-over that a copy belongs to."""

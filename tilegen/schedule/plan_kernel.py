@@ -6,7 +6,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Program
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_multistage import plan_multistage
-from tilegen.schedule.plan_register_prefetch import plan_register_prefetch
+
 from tilegen.schedule.plan_simple import plan_simple
 from tilegen.schedule.plan_warp_specialised import plan_warp_specialised
 from tilegen.target import Target
@@ -19,7 +19,12 @@ def plan_kernel(program: Program, target: Target, decisions: Decisions) -> Plan:
         ProgramError: when the kernel does not fit the target under any (shared memory, threads, registers).
     """
     reasons: list[str] = []
-    for attempt in (plan_warp_specialised, plan_register_prefetch, plan_multistage):
+    attempts = [plan_warp_specialised, plan_multistage]
+    if target.has("mfma"):
+        from tilegen.schedule.plan_register_prefetch import plan_register_prefetch
+
+        attempts = [plan_register_prefetch]
+    for attempt in attempts:
         plan = attempt(program, target, decisions)
         if isinstance(plan, Plan):
             plan.reasons = [*reasons, *plan.reasons]

@@ -12,6 +12,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.ir.nodes import Buffer, Copy, For, If, Kernel, Persistent, Program, Stmt
 from tilegen.schedule.analysis import each_statement, reads, variables, writes
+from tilegen.schedule.clusters import check_cluster, multicasts
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers
@@ -58,6 +59,8 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     )
     for entry in found:
         plan.tma[entry.copy] = True
+    check_cluster(kernel, target)
+    plan.multicasts = multicasts(kernel, tuple(entry.copy for entry in found), decisions)
     used = _ring_bytes(hand_overs) + _other_shared(kernel, hand_overs, decisions)
     _require_shared(kernel, target, used, hand_overs)
     used += _stage_stores(kernel, plan, decisions, target, used)
@@ -193,7 +196,7 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
         if source.buffer.scope != "fragment" or len(source.tile) != 2:
             continue
         layout = swizzled(source.tile, sink.buffer.dtype)
-        problem = pitch_problem(sink.buffer, target) or _store_problem(statement, layout, decisions)
+        problem = pitch_problem(sink.buffer, decisions, target) or _store_problem(statement, layout, decisions)
         if problem:
             plan.reasons.append(f"line {statement.location.line}: stored without TMA, {problem}")
             continue

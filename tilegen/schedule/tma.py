@@ -5,10 +5,10 @@ Source: CUDA Driver API, cuTensorMapEncodeTiled; PTX ISA, "cp.async.bulk.tensor"
 
 from __future__ import annotations
 
-from math import prod
-
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout
+from tilegen.inference.vector_access import strides
+from tilegen.ir.affine import divisor_of
 from tilegen.ir.expressions import Const, Expr
 from tilegen.ir.nodes import Buffer, Region
 from tilegen.schedule.analysis import loaded
@@ -19,28 +19,22 @@ def constant(expr: Expr) -> int | None:
     return int(expr.value) if isinstance(expr, Const) else None
 
 
-def pitch_problem(buffer: Buffer, target: Target) -> str | None:
-    """Why a tensor's rows cannot be described to the TMA unit; None when they can (dynamic extents: by contract)."""
+def pitch_problem(buffer: Buffer, decisions: Decisions, target: Target) -> str | None:
+    """Why a tensor's rows cannot be described to the TMA unit; None when they can."""
     assert target.tma is not None
     multiple = target.tma.global_stride_multiple
     if buffer.rank > target.tma.rank:
         return f"{buffer.name} has {buffer.rank} axes, a tensor map at most {target.tma.rank}"
     if buffer.dtype.bits < 8:
         return f"{buffer.dtype} elements have no tensor map"
-    if buffer.strides is not None:
-        if constant(buffer.strides[-1]) != 1:
-            return f"the last axis of {buffer.name} is not contiguous"
-        steps: list[int | None] = [constant(stride) for stride in buffer.strides[:-1]]
-    else:
-        extents = [constant(extent) for extent in buffer.shape]
-        steps = []
-        for axis in range(buffer.rank - 1):
-            inner = [extent for extent in extents[axis + 1 :]]
-            known = prod(extent for extent in inner if extent is not None)
-            steps.append(known if None not in inner else None if extents[-1] is None else known)
-    for step in steps:
-        if step is not None and step * buffer.dtype.bytes % multiple:
-            return f"rows of {buffer.name} are {step * buffer.dtype.bytes} bytes apart, not a multiple of {multiple}"
+    steps = strides(buffer)
+    if constant(steps[-1]) != 1:
+        return f"the last axis of {buffer.name} is not contiguous"
+    for axis, step in enumerate(steps[:-1]):
+        if divisor_of(step, decisions.divisors) * buffer.dtype.bytes % multiple:
+            known = constant(step)
+            distance = "an unknown distance" if known is None else f"{known * buffer.dtype.bytes} bytes"
+            return f"neighbours along axis {axis} of {buffer.name} are {distance} apart, not a multiple of {multiple} bytes"
     return None
 
 
@@ -70,6 +64,6 @@ def copy_problem(global_side: Region, shared_side: Region, decisions: Decisions,
         return f"it fills a part of {shared_side.buffer.name}"
     if shared_side.tile != shared_side.buffer.extents:
         return f"it fills a part of {shared_side.buffer.name}"
-    return pitch_problem(global_side.buffer, target) or tile_problem(
+    return pitch_problem(global_side.buffer, decisions, target) or tile_problem(
         global_side, decisions.layout(shared_side.buffer), target
     )

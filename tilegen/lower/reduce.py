@@ -1,0 +1,322 @@
+"""Reductions of fragments along an axis: in the thread's registers, by shuffles in the warp, across warps through
+shared memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tilegen.diagnostics import ProgramError
+from tilegen.inference.fragment import Fragment
+from tilegen.inference.loops import as_loop
+from tilegen.inference.reduction import (
+    ReductionSteps,
+    accumulation_dtype,
+    reduced,
+    reduction_steps,
+    scratch_name,
+    shared_partials,
+)
+from tilegen.ir import build
+from tilegen.ir.expressions import BinaryOp, Expr, Load, Var
+from tilegen.ir.nodes import Buffer, For, ParallelFor, Reduce, ReduceOp, Stmt, Store
+from tilegen.ir.types import DType, bool_
+from tilegen.lower import shared_tiles
+from tilegen.lower.context import Context
+from tilegen.lower.element_loop import lower_loop
+from tilegen.lower.element_names import element_names
+from tilegen.lower.scalar import dialect, scalar
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.statements import AssignC, CStmt, Declare, ForC, Scope
+
+_COMBINED: dict[ReduceOp, BinaryOp] = {
+    "sum": "+", "abssum": "+", "prod": "*", "max": "max", "absmax": "max", "min": "min",
+    "any": "|", "bitor": "|", "all": "&", "bitand": "&", "bitxor": "^",
+}  # fmt: skip
+_IDEMPOTENT = ("max", "min", "absmax", "any", "all", "bitand", "bitor")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """A reduction with its layouts; `partial` holds the thread's result on the way, which is the target itself where it
+    can be."""
+
+    context: Context
+    node: Reduce
+    source: Fragment
+    result: Fragment
+    steps: ReductionSteps
+    partial: Buffer
+
+    @property
+    def target(self) -> Buffer:
+        return self.node.target.buffer
+
+    @property
+    def separate(self) -> bool:
+        return self.partial.name != self.target.name
+
+    def axes(self) -> tuple[Var, ...]:
+        """Loop variables over the source's tile."""
+        names = {1: ("%i",), 2: ("%row", "%column")}.get(self.source.rank)
+        names = names or tuple(f"%i{axis}" for axis in range(self.source.rank))
+        return tuple(Var(name, role="parallel") for name in names)
+
+    def kept(self) -> tuple[Expr, ...]:
+        """Indices of the result: the source's without the reduced axis, or with 0 in its place."""
+        axes = self.axes()
+        axis = self.node.axis
+        place = (build.const(0),) if self.result.rank == self.source.rank else ()
+        return (*axes[:axis], *place, *axes[axis + 1 :])
+
+    def result_axes(self) -> tuple[tuple[Var, ...], tuple[int, ...]]:
+        """Loop variables over the result's tile, and their extents; one of extent 1 where nothing is left."""
+        found = [
+            (index, extent)
+            for index, extent in zip(self.kept(), self.result.tile, strict=True)
+            if isinstance(index, Var)
+        ]
+        if not found:
+            return (Var("%one", role="parallel"),), (1,)
+        return tuple(var for var, _ in found), tuple(extent for _, extent in found)
+
+    def combine(self, left: Expr, right: Expr) -> Expr:
+        return build.binary(_COMBINED[self.node.op], left, right)
+
+
+def lower_reduce(context: Context, statement: Stmt) -> list[CStmt]:
+    """The code of a reduction; every thread that holds a copy of a result ends with the whole result.
+
+    Raises:
+        ProgramError: when source or target is no fragment.
+    """
+    assert isinstance(statement, Reduce)
+    for region in (statement.source, statement.target):
+        if region.buffer.scope != "fragment":
+            raise ProgramError(
+                statement.location,
+                f"a reduction works on fragments, and {region.buffer.name} is {region.buffer.scope} memory",
+                remedy=f"copy {region.buffer.name} from or to a fragment with T.copy",
+            )
+    source = context.decisions.fragment(statement.source.buffer)
+    steps = reduction_steps(source, statement, context.target)
+    reduction = _Reduction(
+        context, statement, source, reduced(source, statement), steps, _partial(context, statement, steps)
+    )
+    context.decisions.fragments.setdefault(reduction.partial.name, reduction.result)
+    out: list[CStmt] = []
+    if reduction.separate:
+        out.append(_declaration(reduction))
+    if reduction.separate or statement.clear:
+        out += _over_result(reduction, (_assign(reduction, _identity(reduction)),))
+    out += _in_thread(reduction)
+    out += _in_warp(reduction)
+    out += _across_warps(reduction)
+    if reduction.separate:
+        out += _finish(reduction)
+    return [Scope(tuple(out))] if reduction.separate else out
+
+
+def _partial(context: Context, node: Reduce, steps: ReductionSteps) -> Buffer:
+    """The target, or an array of its own where the elements are narrow, or where the old value would count more than
+    once."""
+    target = node.target.buffer
+    dtype = accumulation_dtype(node)
+    counted_once = node.clear or node.op in _IDEMPOTENT or not (steps.masks or steps.warps)
+    if dtype == target.dtype and counted_once:
+        return target
+    name = f"{target.name}_partial"
+    return Buffer(name, target.shape, dtype, "fragment", location=target.location)
+
+
+def _declaration(reduction: _Reduction) -> CStmt:
+    shape = tuple(Literal(extent) for extent in reduction.result.register_shape)
+    type_name = dialect(reduction.context).type_name(reduction.partial.dtype)
+    return Declare(type_name, reduction.partial.name, dimensions=shape)
+
+
+def _identity(reduction: _Reduction) -> Expr:
+    """The value that changes nothing."""
+    dtype = reduction.partial.dtype
+    match reduction.node.op:
+        case "max" | "absmax":
+            value: int | float = -math.inf if dtype.is_float else _limits(dtype)[0]
+        case "min":
+            value = math.inf if dtype.is_float else _limits(dtype)[1]
+        case "prod" | "all":
+            value = 1
+        case "bitand":
+            value = _limits(dtype)[1] if dtype.kind == "uint" else -1
+        case _:
+            value = 0
+    return build.const(float(value) if dtype.is_float else value, dtype)
+
+
+def _limits(dtype: DType) -> tuple[int, int]:
+    if dtype.kind == "uint":
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+
+
+def _element(reduction: _Reduction, indices: tuple[Expr, ...]) -> Expr:
+    """What an element of the source contributes."""
+    dtype = reduction.partial.dtype
+    value: Expr = Load(reduction.node.source.buffer, indices)
+    match reduction.node.op:
+        case "any" | "all":
+            return build.cast(build.cast(value, bool_), dtype)
+        case "abssum" | "absmax":
+            return build.call("abs", build.cast(value, dtype))
+        case _:
+            return build.cast(value, dtype)
+
+
+def _assign(reduction: _Reduction, value: Expr) -> Stmt:
+    return Store(reduction.partial, reduction.kept(), value)
+
+
+def _old(reduction: _Reduction) -> Expr:
+    return Load(reduction.partial, reduction.kept())
+
+
+def _over_result(reduction: _Reduction, body: tuple[Stmt, ...]) -> list[CStmt]:
+    """A loop over the registers of the result."""
+    variables, extents = reduction.result_axes()
+    loop = as_loop(ParallelFor(variables, tuple(map(build.const, extents)), body))
+    assert loop is not None
+    partition = reduction.result
+    if len(extents) != partition.rank:  # the reduced axis stays in the result: the loop does not walk it
+        kept = tuple(axis for axis, index in enumerate(reduction.kept()) if isinstance(index, Var))
+        partition = _loop_partition(reduction.result, kept, extents)
+    return lower_loop(reduction.context, loop, partition)
+
+
+def _loop_partition(result: Fragment, kept: tuple[int, ...], extents: tuple[int, ...]) -> Fragment:
+    if not kept:
+        from tilegen.inference.propagate import with_axis
+
+        return with_axis(result.project((), ()), 0, extents)
+    return result.project(kept, extents)
+
+
+def _in_thread(reduction: _Reduction) -> list[CStmt]:
+    """Combines the registers of each thread; registers beyond the tile count as the identity."""
+    node, axes = reduction.node, reduction.axes()
+    value = _element(reduction, axes)
+    extent = reduction.source.tile[node.axis]
+    if reduction.source.padded[node.axis] > extent:
+        inside = build.binary("<", axes[node.axis], build.const(extent))
+        value = build.select(inside, value, _identity(reduction))
+    body = (_assign(reduction, reduction.combine(_old(reduction), value)),)
+    loop = as_loop(ParallelFor(axes, tuple(map(build.const, reduction.source.tile)), body))
+    assert loop is not None
+    return lower_loop(reduction.context, loop, reduction.source)
+
+
+def _in_warp(reduction: _Reduction) -> list[CStmt]:
+    """Exchanges with the lanes that hold the rest of the row: afterwards all of them have the warp's result."""
+    masks = reduction.steps.masks
+    if not masks:
+        return []
+    context = reduction.context
+    variables, extents = reduction.result_axes()
+    loop = as_loop(ParallelFor(variables, tuple(map(build.const, extents)), ()))
+    assert loop is not None
+    names = element_names(context, loop, _over_kept(reduction, extents), 1)
+    place = c.index(reduction.partial.name, *(symbol.coarse for symbol in names.symbols))
+
+    def exchange(distance: CExpr) -> CStmt:
+        other = dialect(context).shuffle_xor(place, distance)
+        return AssignC(place, _combined(reduction, place, other))
+
+    doubling = all(mask == masks[0] << position for position, mask in enumerate(masks))
+    if doubling and len(masks) > 2:
+        bit = Name("bit")
+        distance = c.operation("<<", masks[0], bit)
+        body: list[CStmt] = [
+            ForC("bit", Literal(0), Literal(len(masks)), (exchange(distance),), unroll=True)
+        ]
+    else:
+        body = [exchange(Literal(mask)) for mask in masks]
+    return names.nest(body)
+
+
+def _over_kept(reduction: _Reduction, extents: tuple[int, ...]) -> Fragment:
+    """The result's registers as a loop's partition; only their number matters."""
+    rank = len(extents)
+    if rank == reduction.result.rank:
+        return reduction.result
+    kept = tuple(axis for axis, index in enumerate(reduction.kept()) if isinstance(index, Var))
+    return _loop_partition(reduction.result, kept, extents)
+
+
+def _combined(reduction: _Reduction, left: CExpr, right: CExpr) -> CExpr:
+    """The operation on two values of the text."""
+    context, dtype = reduction.context, reduction.partial.dtype
+    saved = dict(context.environment)
+    context.environment.update({"%left": left, "%right": right})
+    try:
+        return scalar(context, reduction.combine(Var("%left", dtype), Var("%right", dtype)))
+    finally:
+        context.environment.clear()
+        context.environment.update(saved)
+
+
+def _across_warps(reduction: _Reduction) -> list[CStmt]:
+    """Each warp leaves its results in shared memory; after a barrier every thread combines those of its rows."""
+    if not reduction.steps.warps:
+        return []
+    context = reduction.context
+    name = scratch_name(reduction.partial.dtype)
+    scratch = next(buffer for buffer in context.decisions.scratch if buffer.name == name)
+    if all(member.name != name for member in context.members):
+        context.members.append(shared_tiles.buffer_member(context, scratch, (1, Literal(1))))
+    rows = math.prod(reduction.result.tile)
+    flat: Expr = build.const(0)
+    for index, extent in zip(reduction.kept(), reduction.result.tile, strict=True):
+        flat = build.add(build.mul(flat, extent), index)
+    share = Var("%share", role="parallel")
+    variables = tuple(
+        index if isinstance(index, Var) else Var(f"%zero{axis}", role="parallel")
+        for axis, index in enumerate(reduction.kept())
+    )
+    partials = shared_partials(reduction.source, reduction.node, context.target)
+    place = build.add(build.mul(share, rows), flat)
+    leave = as_loop(
+        ParallelFor(
+            (share, *variables),
+            tuple(map(build.const, partials.tile)),
+            (Store(scratch, (place,), _old(reduction)),),
+        )
+    )
+    assert leave is not None
+    sequential = Var("share", role="loop")
+    again = build.add(build.mul(sequential, rows), flat)
+    one = build.const(1)
+    gather: tuple[Stmt, ...] = (
+        _assign(reduction, Load(scratch, (flat,))),
+        For(
+            sequential,
+            one,
+            build.const(reduction.steps.shares),
+            one,
+            "unroll",
+            (_assign(reduction, reduction.combine(_old(reduction), Load(scratch, (again,)))),),
+        ),
+    )
+    return [
+        *lower_loop(context, leave, partials),
+        context.synchronise(),
+        *_over_result(reduction, gather),
+    ]
+
+
+def _finish(reduction: _Reduction) -> list[CStmt]:
+    """The target's new value from the result in the separate array, and its old value where that takes part."""
+    value: Expr = Load(reduction.partial, reduction.kept())
+    target = reduction.target
+    if not reduction.node.clear:
+        old = build.cast(Load(target, reduction.kept()), reduction.partial.dtype)
+        value = reduction.combine(old, value)
+    return _over_result(reduction, (Store(target, reduction.kept(), build.cast(value, target.dtype)),))
