@@ -13,7 +13,7 @@ from tilegen.inference.propagate import reduced
 from tilegen.inference.shared import row_major
 from tilegen.ir import build
 from tilegen.ir.nodes import Buffer, Reduce
-from tilegen.ir.types import DType, float32
+from tilegen.ir.types import DType, float32, int32, uint32
 from tilegen.target import Target
 
 
@@ -83,10 +83,38 @@ def _thread_digits(fragment: Fragment, warp: int) -> Iterator[tuple[int, Mode]]:
 
 
 def accumulation_dtype(reduction: Reduce) -> DType:
-    """The element type that partial results have: sums and products of 16-bit floats are taken in float32."""
+    """The element type that partial results have: at least 32 bits, which is what shuffles move."""
     dtype = reduction.target.buffer.dtype
-    narrow = dtype.is_float and dtype.bits < 32
-    return float32 if narrow and reduction.op in ("sum", "abssum", "prod") else dtype
+    if dtype.bits >= 32:
+        return dtype
+    return float32 if dtype.is_float else uint32 if dtype.kind == "uint" else int32
+
+
+def shared_partials(source: Fragment, reduction: Reduce, target: Target) -> Fragment:
+    """The distribution of partial results before they meet in shared memory: the result's, with a leading axis that
+    counts the warps which share a row."""
+    threads: list[Mode] = []
+    weight = 1
+    rank = source.rank
+    result = reduced(source, reduction)
+    for divisor, mode in _thread_digits(source, target.limits.warp_size):
+        if not mode.steps[reduction.axis]:
+            threads.append(Mode(mode.extent, (0, *_seen_by(result, mode, reduction, rank))))
+        elif divisor < target.limits.warp_size:
+            threads.append(Mode(mode.extent, (0,) * (1 + result.rank)))
+        else:
+            threads.append(Mode(mode.extent, (weight, *(0 for _ in range(result.rank)))))
+            weight *= mode.extent
+    registers = tuple(tuple(Mode(m.extent, (0, *m.steps)) for m in modes) for modes in result.registers)
+    return Fragment((weight, *result.tile), tuple(threads), registers)
+
+
+def _seen_by(result: Fragment, mode: Mode, reduction: Reduce, rank: int) -> tuple[int, ...]:
+    """A thread mode's steps along the axes of the result."""
+    kept = tuple(step for axis, step in enumerate(mode.steps) if axis != reduction.axis)
+    if result.rank == rank:  # the reduced axis stays, with extent 1
+        return (*kept[: reduction.axis], 0, *kept[reduction.axis :])
+    return kept
 
 
 def reduction_scratch(reductions: list[Reduce], decisions: Decisions, target: Target) -> None:

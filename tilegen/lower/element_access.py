@@ -12,6 +12,7 @@ from tilegen.inference.exchange import sequential_variables
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Access, Loop
 from tilegen.inference.vector_access import access_width
+from tilegen.ir import build
 from tilegen.ir.affine import substitute
 from tilegen.ir.expressions import Expr, Load
 from tilegen.ir.nodes import Buffer
@@ -75,10 +76,12 @@ class ElementAccess:
 
     def expression(self, expr: Expr, fine: CExpr) -> CExpr:
         """A scalar at one element of the vector."""
+        here = self.names.at(fine)
+        fixed = {name: build.const(v) for name, value in here.items() if (v := c.value_of(value)) is not None}
         saved = dict(self.context.environment)
-        self.context.environment.update(self.names.at(fine))
+        self.context.environment.update(here)
         try:
-            return scalar(self.context, expr, lambda load: self.loaded(load, fine))
+            return scalar(self.context, substitute(expr, fixed), lambda load: self.loaded(load, fine))
         finally:
             self.context.environment.clear()
             self.context.environment.update(saved)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.loops import Access
 from tilegen.ir.affine import substitute
-from tilegen.ir.expressions import Cast, Expr
+from tilegen.ir.expressions import Binary, Cast, Expr, Load
 from tilegen.ir.nodes import Assign, AtomicElement, For, If, Let, Stmt, Store
 from tilegen.ir.types import float32
 from tilegen.lower.addresses import as_vector
@@ -260,11 +260,17 @@ def _indices(access: ElementAccess, indices: tuple[Expr, ...]) -> tuple[Expr, ..
 
 
 def _store(access: ElementAccess, store: Store, fine: CExpr, array: str | None) -> list[CStmt]:
-    value = access.expression(store.value, fine)
     if array is not None:
-        return [AssignC(c.index(array, fine), value)]
+        return [AssignC(c.index(array, fine), access.expression(store.value, fine))]
     indices = _indices(access, store.indices)
-    update = AssignC(access.element(store.buffer, indices, fine), value)
+    target = access.element(store.buffer, indices, fine)
+    match store.value:
+        case Binary("+" | "-" | "*" as op, Load(buffer, places), right, dtype) if (
+            buffer.name == store.buffer.name and places == store.indices and dtype.bits >= 32
+        ):
+            update = AssignC(target, access.expression(right, fine), f"{op}=")
+        case value:
+            update = AssignC(target, access.expression(value, fine))
     return _guarded(access, Access("store", store.buffer, indices), fine, update)
 
 

@@ -146,13 +146,17 @@ def _without(modes: tuple[Mode, ...], vector: int, rank: int) -> tuple[Mode, ...
 def owner_conditions(context: Context, partition: Fragment) -> list[CExpr]:
     """What tells the one thread that stores an element from those that hold copies of it."""
     conditions: list[CExpr] = []
+    digit: CExpr | None
     divisor = 1
     run = 1  # extent of neighbouring modes that replicate
     for mode in (*partition.threads, Mode(1, (1,))):
         if mode.replicates:
             run *= mode.extent
         elif run > 1:
-            conditions.append(c.operation("==", context.threads.digit(divisor // run, run), 0))
+            whole = context.threads.whole
+            digit = context.threads.name(whole.name) if run == whole.count else None
+            digit = digit or context.threads.digit(divisor // run, run)
+            conditions.append(c.operation("==", digit, 0))
             run = 1
         divisor *= mode.extent
     return conditions

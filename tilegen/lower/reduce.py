@@ -234,9 +234,7 @@ def _in_warp(reduction: _Reduction) -> list[CStmt]:
     if doubling and len(masks) > 2:
         bit = Name("bit")
         distance = c.operation("<<", masks[0], bit)
-        body: list[CStmt] = [
-            ForC("bit", Literal(0), Literal(len(masks)), (exchange(distance),), unroll=True)
-        ]
+        body: list[CStmt] = [ForC("bit", Literal(0), Literal(len(masks)), (exchange(distance),), unroll=True)]
     else:
         body = [exchange(Literal(mask)) for mask in masks]
     return names.nest(body)
