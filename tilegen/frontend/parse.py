@@ -17,7 +17,7 @@ from tilegen.frontend.values import TensorDeclaration
 from tilegen.frontend.variables import parameter_number
 from tilegen.frontend.walker import Walker
 from tilegen.ir.effects import buffers_written
-from tilegen.ir.expressions import Const
+from tilegen.ir.expressions import Const, Var
 from tilegen.ir.nodes import Buffer, Kernel, Let, Program, Stmt
 from tilegen.ir.rewrite import transform
 from tilegen.ir.types import DType
@@ -157,7 +157,7 @@ class _Job:
             elif isinstance(annotation, DType) and name not in self.parameters:
                 declare_scalar(walker, name, annotation, node)
             elif name in declared_in_body and name not in self.parameters:
-                continue
+                self._bind_until_declared(walker, name, given, parameter.default)
             elif isinstance(given, TensorSpec):
                 declare_tensor(walker, name, given, node)
             elif name in self.parameters or parameter.default is not inspect.Parameter.empty:
@@ -172,6 +172,14 @@ class _Job:
                     f"declare a tensor in the body, {name}: T.Tensor(shape, dtype), or give the parameter a default",
                 )
         return generation
+
+    def _bind_until_declared(self, walker: Walker, name: str, given: object, default: object) -> None:
+        """Before the body declares a tensor, its name means the given spec, or the parameter's default, so that
+        `if Bias is not None` can be decided."""
+        if given is not None:
+            walker.bind(name, given)
+        elif default is not inspect.Parameter.empty:
+            walker.bind(name, default)
 
     def _annotation(self, walker: Walker, annotation: object, node: ast.arg) -> object:
         """The value of a parameter's annotation; one that names what is not known yet is left to the body."""
@@ -216,13 +224,19 @@ class _Job:
             _program_name(self.function),
             tuple(roles.get(buffer, buffer) for buffer in tensors),
             tuple(walker.scalars[name] for name in self.names if name in walker.scalars),
-            tuple(walker.extents.values()),
+            _launch_extents(walker),
             outputs,
             kernel,
             tuple((name, _quoted(value)) for name, value in recorded.items()),
             source.digest,
             location,
         )
+
+
+def _launch_extents(walker: Walker) -> tuple[Var, ...]:
+    """The dynamic extents: those of T.const names in T.const's order, then the others by first use."""
+    named = [const.value for const in walker.consts.values() if isinstance(const.value, Var)]
+    return tuple(dict.fromkeys([*named, *walker.extents.values()]))
 
 
 def _annotated_names(tree: ast.FunctionDef) -> frozenset[str]:
