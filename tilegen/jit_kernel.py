@@ -37,6 +37,7 @@ from tilegen.runtime.binding import ContractError
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
 from tilegen.runtime.devices import resolve_target
+from tilegen.runtime.errors import ArgumentError
 from tilegen.target import Target
 
 _CALL_LIMIT = 4096
@@ -97,7 +98,11 @@ class JitKernel:
         if self._scalars:
             return self._call_with_scalars(arguments, out, keywords)
         outputs = as_outputs(out)
-        pointers, key = probe_all(arguments, outputs)
+        try:
+            pointers, key = probe_all(arguments, outputs)
+        except ArgumentError:
+            self._name_wrong_value(arguments)
+            raise
         lookup = (len(arguments), *key, *keywords.items()) if keywords else (len(arguments), *key)
         prepared = self._calls.get(lookup)
         if prepared is None:
@@ -107,6 +112,7 @@ class JitKernel:
     def _call_with_scalars(self, arguments: Sequence[Any], out: Any, keywords: Mapping[str, Any]) -> Any:
         """A call of a program with scalar launch arguments, given by position or by keyword."""
         assignment = assign(self._definition.python, arguments, keywords, is_array)
+        self._refuse_other_values(assignment.parameters)
         missing = [name for name in self._scalars if name not in assignment.scalars | assignment.parameters]
         if missing:
             raise CallError(f"{self.__name__} needs a number for {missing[0]}")
@@ -198,6 +204,7 @@ class JitKernel:
         """The cold path: emits, compiles and binds for these arrays."""
         with self._lock:
             assignment = assign(self._definition.python, arrays, parameters, is_array)
+            self._refuse_other_values(assignment.parameters)
             facts = {
                 name: framework_of(array, name).facts(array) for name, array in assignment.tensors.items()
             }
@@ -214,6 +221,20 @@ class JitKernel:
                 self._calls.clear()
             self._calls[lookup] = prepared
             return prepared
+
+    def _name_wrong_value(self, arguments: Sequence[Any]) -> None:
+        """Raises ArgumentError by the parameter's name for the first value that is no array."""
+        for name, value in zip(
+            inspect.signature(self._definition.python).parameters, arguments, strict=False
+        ):
+            framework_of(value, name)
+
+    def _refuse_other_values(self, parameters: Mapping[str, Any]) -> None:
+        """Raises ArgumentError for a value in the place of a tensor that is no array."""
+        own = inspect.signature(self._definition.python).parameters
+        for name, value in parameters.items():
+            if own[name].default is inspect.Parameter.empty and name not in self._scalars:
+                framework_of(value, name)
 
     def _bind(
         self,

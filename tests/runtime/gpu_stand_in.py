@@ -21,6 +21,14 @@ class GpuArray:
         self.device = device
 
     @property
+    def shape(self):
+        return self.values.shape
+
+    @property
+    def dtype(self):
+        return self.values.dtype
+
+    @property
     def T(self):
         return GpuArray(self.values.T, self.device)
 

@@ -1,0 +1,216 @@
+"""@tilegen.jit on host arrays (the emulator) and on a stand-in for GPU arrays."""
+
+import struct
+
+import numpy as np
+import pytest
+from gpu_stand_in import CurrentDevice, GpuArray, GpuFramework, RecordingDriver, gpu
+from small_programs import (
+    increment,
+    lazy_add,
+    lazy_factory,
+    matmul_relu,
+    open_rows,
+    scaled,
+    sum_and_difference,
+)
+
+import tilegen
+import tilegen.language as T
+from tilegen.building import CallError
+from tilegen.runtime import arrays, compiled
+from tilegen.runtime.compiled import CompiledKernel
+from tilegen.runtime.errors import ArgumentError
+
+RNG = np.random.default_rng(1)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def without_gpu(monkeypatch):
+    """`auto` means the emulated target, whatever machine the tests run on."""
+    monkeypatch.setattr("tilegen.runtime.devices.present_device", lambda: None)
+
+
+@pytest.fixture
+def host(require_tool):
+    require_tool("host_compiler")
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    framework, driver = GpuFramework(), RecordingDriver([])
+    monkeypatch.setitem(arrays._BY_TYPE, GpuArray, framework)
+    monkeypatch.setattr(compiled, "load", driver.loaded)
+    monkeypatch.setattr(compiled, "_CURRENT", CurrentDevice())
+    monkeypatch.setattr(CompiledKernel, "_image_for", lambda self, device: None)
+    monkeypatch.setattr("tilegen.program.compute_capability", lambda device: "8.0")
+    return framework, driver
+
+
+# ------------------------------------------------------------------------------------------- host arrays
+
+
+def test_numpy_arrays_run_in_the_emulator(host):
+    a = normal(1000)
+    result = scaled(a, 2.5)
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, a * np.float32(2.5))
+    np.testing.assert_array_equal(scaled(a, factor=-1.0), -a)
+    np.testing.assert_array_equal(scaled(normal(77) * 0, 1.0, block=32), np.zeros(77))
+
+
+def test_several_outputs_come_as_a_tuple_in_return_order(host):
+    a, b = normal(3, 100), normal(3, 100)
+    difference, total = sum_and_difference(a, b)
+    np.testing.assert_array_equal(difference, a - b)
+    np.testing.assert_array_equal(total, a + b)
+
+
+def test_out_is_filled_and_returned(host):
+    a, b = normal(3, 100), normal(3, 100)
+    ready = np.zeros((3, 100), np.float32), np.zeros((3, 100), np.float32)
+    difference, total = sum_and_difference(a, b, out=ready)
+    assert difference is ready[0] and total is ready[1]
+    np.testing.assert_array_equal(ready[1], a + b)
+
+
+def test_torch_tensors_in_host_memory(host):
+    torch = pytest.importorskip("torch")
+    a = torch.randn(1000)
+    result = scaled(a, 3.0)
+    assert isinstance(result, torch.Tensor) and torch.equal(result, a * 3)
+
+
+def test_an_argument_that_the_program_writes_is_updated_in_place(host):
+    a = normal(100)
+    before = a.copy()
+    assert increment(a) is None
+    np.testing.assert_array_equal(a, before + 1)
+
+
+def test_lazy_factory_and_compile(host):
+    a, b = normal(200), normal(200)
+    program = lazy_factory(200, block_N=32)
+    assert lazy_factory(200, block_N=32) is program
+    np.testing.assert_array_equal(program(a, b), a + b)
+    assert "kBlock" in program.get_kernel_source() and "lazy_add" in program.get_kernel_source()
+    in_place = tilegen.compile(lazy_add(200), target="sm_80")
+    c = np.zeros(200, np.float32)
+    assert in_place(a, b, c) is None
+    np.testing.assert_array_equal(c, a + b)
+    assert in_place.emission.target.name == "sm_80"
+
+
+def test_options_of_other_back_ends_are_warned_of():
+    with pytest.warns(UserWarning, match="execution_backend"):
+        tilegen.compile(lazy_add(64), out_idx=[-1], execution_backend="cython")
+    with pytest.raises(CallError, match="no option 'speed'"):
+        tilegen.compile(lazy_add(64), speed=3)
+    with pytest.raises(CallError, match=r"takes a tile program \(T.prim_func\)"):
+        tilegen.compile(scaled)
+
+
+# ------------------------------------------------------------------------------------------- wrong calls
+
+
+@pytest.mark.parametrize(
+    "call, error, sentence",
+    [
+        (lambda: scaled(normal(10).astype(np.float64), 1.0), tilegen.TilegenError, "declared as float32"),
+        (lambda: scaled(normal(10)), CallError, "needs a number for factor"),
+        (lambda: scaled(normal(10), 1.0, speed=2), CallError, "no parameter 'speed'"),
+        (lambda: scaled(normal(10), 1.0, 64, 3), CallError, "takes 3 values"),
+        (lambda: scaled([1.0, 2.0], 1.0), tilegen.TilegenError, "argument A: expected a NumPy array"),
+        (lambda: sum_and_difference(normal(3, 4), normal(3, 5)), tilegen.TilegenError, "N is 4"),
+        (lambda: sum_and_difference(normal(3, 4), normal(3)), tilegen.TilegenError, "axes"),
+        (lambda: sum_and_difference(normal(3, 4), "text"), ArgumentError, "argument B: expected a NumPy array"),
+        (lambda: scaled.emit(T.Tensor((8,), T.float32), target="sm_12"), tilegen.TilegenError, "no target is called"),
+        (lambda: scaled.emit(T.Tensor((8,), T.float32), name="not a name"), CallError, "no C identifier"),
+        (lambda: lazy_factory(64)(normal(64)), ArgumentError, r"expected 2 arrays \(A, B\), got 1"),
+        (lambda: lazy_factory(64)(normal(64), normal(65)), ArgumentError, "argument B: expected shape"),
+        (lambda: lazy_factory(64)(normal(64), normal(64), 3.0), CallError, "takes 0 numbers"),
+    ],
+)  # fmt: skip
+def test_wrong_calls_are_refused(call, error, sentence):
+    with pytest.raises(error, match=sentence):
+        call()
+
+
+def test_an_output_of_another_shape_is_refused():
+    with pytest.raises(ArgumentError, match="argument D: expected shape"):
+        sum_and_difference(normal(3, 64), normal(3, 64), out=(normal(3, 63), normal(3, 64)))
+    with pytest.raises(ArgumentError, match=r"expected 2 arrays \(D, S\), got 1"):
+        sum_and_difference(normal(3, 64), normal(3, 64), out=normal(3, 64))
+
+
+# ------------------------------------------------------------------------------------------- GPU arrays
+
+
+def test_shapes_are_compiled_in_and_kept(machine):
+    framework, driver = machine
+    kernel = tilegen.jit(sum_and_difference.__wrapped__)
+    a, b = gpu((5, 130), "float32"), gpu((5, 130), "float32")
+    _, total = kernel(a, b)
+    assert isinstance(total, GpuArray) and total.values.shape == (5, 130) and framework.allocations == 2
+    assert driver.launches[-1][1][:3] == (3, 5, 1)
+    kernel(a, b)
+    kernel(gpu((5, 130), "float32"), b)
+    assert len(kernel._emissions) == 1 and len(kernel._calls) == 1
+    kernel(gpu((6, 130), "float32"), gpu((6, 130), "float32"))
+    kernel(a, b, block=32)
+    assert len(kernel._emissions) == 3
+    assert all(emission.target.name == "sm_80" for emission in kernel._emissions.values())
+    out = kernel(a, b, out=(gpu((5, 130), "float32"), gpu((5, 130), "float32")))
+    assert isinstance(out, tuple) and framework.allocations == 2 + 2 + 2 + 2 + 2
+
+
+def test_dynamic_extents_share_one_text(machine):
+    _, driver = machine
+    kernel = tilegen.jit(dynamic=("M",))(open_rows.__wrapped__)
+    for rows in (5, 6, 1000):
+        kernel(gpu((rows, 128), "float32"), gpu((rows, 128), "float32"))
+        assert driver.launches[-1][1][:3] == (2, rows, 1)
+    assert len(kernel._emissions) == 1
+    (emission,) = kernel._emissions.values()
+    assert emission.manifest.symbols == ("M",)
+    with pytest.raises(CallError, match=r"dynamic names Q, but the open extents of .* are M, N"):
+        tilegen.jit(dynamic=("Q",))(open_rows.__wrapped__)(gpu((5, 128), "float32"), gpu((5, 128), "float32"))
+
+
+def test_scalars_are_launch_arguments(machine):
+    _, driver = machine
+    kernel = tilegen.jit(scaled.__wrapped__)
+    a = gpu((100,), "float32")
+    driver.sizes = [8, 8, 4]
+    for factor in (2.0, -0.5):
+        kernel(a, factor)
+        assert struct.unpack("<f", driver.launches[-1][3][2])[0] == factor
+    assert len(kernel._calls) == 1
+
+
+def test_lazy_programs_on_gpu_arrays(machine):
+    _, driver = machine
+    program = tilegen.compile(lazy_add(200), out_idx=-1)
+    result = program(gpu((200,), "float32"), gpu((200,), "float32"))
+    assert isinstance(result, GpuArray) and result.values.shape == (200,)
+    assert driver.launches[-1][1][:6] == (4, 1, 1, 64, 1, 1)
+
+
+def test_mixed_memory_is_refused(machine):
+    with pytest.raises(ArgumentError, match="argument B: expected an array in GPU memory"):
+        tilegen.jit(sum_and_difference.__wrapped__)(gpu((5, 64), "float32"), normal(5, 64))
+
+
+def test_a_broken_assumption_gets_a_text_of_its_own(machine, monkeypatch):
+    """With K open, the sm_90a text loads by TMA and assumes K % 8 == 0; K = 61 is compiled in and guarded instead."""
+    monkeypatch.setattr("tilegen.program.compute_capability", lambda device: "9.0")
+    kernel = tilegen.jit(dynamic=("K",))(matmul_relu.__wrapped__)
+    kernel(gpu((128, 64)), gpu((64, 128)))
+    kernel(gpu((128, 192)), gpu((192, 128)))
+    assert [emission.manifest.symbols for emission in kernel._emissions.values()] == [("K",)]
+    kernel(gpu((128, 61)), gpu((61, 128)))
+    assert [emission.manifest.symbols for emission in kernel._emissions.values()] == [("K",), ()]
