@@ -195,7 +195,8 @@ def _xors(stored: tuple[int, int], chunk: int, target: Target) -> list[Xor]:
     chunks = columns // chunk
     slots = target.limits.banks * target.limits.bank_bytes // CHUNK_BYTES
     whole = chunks & -chunks == chunks
-    extents = [e for e in (16, 8, 4, 2) if e <= slots and (chunks % e == 0 or whole)]
+    fitting = [e for e in (16, 8, 4, 2) if e <= slots and (chunks % e == 0 or whole)]
+    extents = sorted(fitting, key=lambda extent: (extent > chunks, -extent))
     return [
         Xor(divisor, extent)
         for extent in extents

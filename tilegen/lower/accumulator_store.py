@@ -18,7 +18,7 @@ from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.parallel import lower_parallel
 from tilegen.lower.threads import coordinate
-from tilegen.lower.tile_copy import lower_tile_copy, scaled, window, window_helper
+from tilegen.lower.tile_copy import lower_tile_copy, rows_name, scaled, window, window_helper
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, StaticCast
 from tilegen.model.kernel import SharedMember
@@ -69,7 +69,8 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     out: list[CStmt] = []
     if staging.over or _repeats(context, copy):
         out.append(Expression(c.call("block_sync_lds"), comment=_why_sync(staging.name, staging.over)))
-    return [*out, *window(context, copy.target, f"{copy.target.buffer.name}_window"), *statements]
+    name = f"{copy.target.buffer.name}_window"
+    return [*out, *window(context, copy.target, name, rows_name(context, copy.source.buffer)), *statements]
 
 
 def _why_sync(name: str, over: tuple[str, ...]) -> str:

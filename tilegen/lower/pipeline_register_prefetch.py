@@ -61,16 +61,15 @@ def lower_pipelined(context: Context, loop: Stmt) -> list[CStmt]:
 
 
 def _make_ring(context: Context, tile: TileCopy, stages: int) -> None:
-    """Gives the tile's member of SharedStorage its stages."""
+    """Declares the tile in SharedStorage, with its stages."""
     buffer = tile.copy.target.buffer
-    if stages == 1:
+    if any(member.name == buffer.name for member in context.members):
         return
-    context.ring_depths[buffer.name] = stages
-    depth = context.constant("kStages", stages, "tiles in LDS: one is read while the next is filled")
-    ring = buffer_member(context, buffer, (stages, depth))
-    for position, member in enumerate(context.members):
-        if member.name == buffer.name:
-            context.members[position] = replace(ring, union=member.union, alternative=member.alternative)
+    depth: CExpr = Literal(1)
+    if stages > 1:
+        context.ring_depths[buffer.name] = stages
+        depth = context.constant("kStages", stages, "tiles in LDS: one is read while the next is filled")
+    context.members.append(buffer_member(context, buffer, (stages, depth)))
 
 
 class _Pipeline:

@@ -36,7 +36,7 @@ def lower_tile_copy(context: Context, copy: Copy) -> list[CStmt] | None:
 def declare_registers(context: Context, tile: TileCopy, registers: str) -> CStmt:
     """`fp16x8 A_next[8];`, or [blocks][rows] of a tile that is transposed on its way."""
     transfer = tile.transfer
-    shape = [transfer.blocks, transfer.rows] if transfer.transposes else [transfer.blocks]
+    shape = [count for count in (transfer.blocks, transfer.rows) if count > 1]
     return Declare(
         vector_type(tile.copy.source.buffer.dtype, transfer.piece, "hip"),
         registers,
@@ -44,11 +44,21 @@ def declare_registers(context: Context, tile: TileCopy, registers: str) -> CStmt
     )
 
 
+def _register(tile: TileCopy, registers: str, block: CExpr, row: CExpr) -> CExpr:
+    """One register vector of the tile."""
+    transfer = tile.transfer
+    indices = [(transfer.blocks, block), (transfer.rows, row)]
+    return c.index(registers, *(index for count, index in indices if count > 1))
+
+
 # ------------------------------------------------------------------------------------------- global memory
 
 
-def window(context: Context, region: Region, name: str, within: CExpr | None = None) -> list[CStmt]:
-    """Declares the window on a region of a tensor and its resource; `within` empties the window where it is false."""
+def window(
+    context: Context, region: Region, name: str, tile_rows: CExpr, within: CExpr | None = None
+) -> list[CStmt]:
+    """Declares the window on a region of a tensor and its resource, which covers `tile_rows` rows; `within` empties the
+    window where it is false."""
     context.primitive("make_buffer_resource")
     window_helper(context)
     buffer = region.buffer
@@ -66,13 +76,12 @@ def window(context: Context, region: Region, name: str, within: CExpr | None = N
     if len(assumed_divisors(buffer, {})) and not buffer.strides:
         context.vectorised[buffer.name] = None
     value = Braces((Prefix("&", global_element(context, buffer, offsets)), rows, columns, pitch))
-    extents = tile_extents(context, region)
     return [
         Declare(f"TileWindow<{element}>", name, value, const=True),
         Declare(
             "BufferResource",
             f"{name}_resource",
-            c.call(c.member(name, "resource"), template=(extents[0],)),
+            c.call(c.member(name, "resource"), template=(tile_rows,)),
             const=True,
         ),
     ]
@@ -89,12 +98,9 @@ def window_helper(context: Context, load_bytes: int = FULL_ACCESS, store_bytes: 
     context.helper("tile_window", **values)
 
 
-def tile_extents(context: Context, region: Region) -> tuple[CExpr, CExpr]:
-    """(rows, columns) of a tile, under the names of the program's parameters."""
-    found = [shared_tiles.extent_constants(context, region.buffer)[axis] for axis in region.kept]
-    if region.buffer.scope == "global":
-        found = [Literal(extent) for extent in region.tile]
-    return (found[0], found[1]) if len(found) == 2 else (Literal(1), found[0])
+def rows_name(context: Context, buffer: Buffer) -> CExpr:
+    """The rows of a tile, under the name of the program's parameter."""
+    return shared_tiles.extent_constants(context, buffer)[0] if buffer.rank > 1 else Literal(1)
 
 
 def _pitch(context: Context, buffer: Buffer, axis: int) -> CExpr:
@@ -110,27 +116,31 @@ def load(context: Context, tile: TileCopy, registers: str, within: CExpr | None 
     """Global memory to registers; the copy's loop variables mean what the context's environment says."""
     source, transfer = tile.copy.source, tile.transfer
     name = "window"
-    out = window(context, source, name, within)
+    out = window(context, source, name, rows_name(context, tile.copy.target.buffer), within)
     blocks: CExpr = Name("i") if transfer.blocks > 1 else Literal(0)
     row: CExpr = Name("r") if transfer.rows > 1 else Literal(0)
     position = (blocks, row, Literal(0)) if transfer.transposes else (blocks, Literal(0))
     place = [coordinate(transfer.fragment, axis, position, context.threads) for axis in (0, 1)]
-    target = c.index(registers, blocks, row) if transfer.transposes else c.index(registers, blocks)
+    place_names = ("row", "column")
+    target = _register(tile, registers, blocks, row)
     vector = vector_type(source.buffer.dtype, transfer.piece, "hip")
     context.primitive("buffer_load", bytes=tile.access_bytes)
     bits = 8 * tile.access_bytes
     if tile.access_bytes == FULL_ACCESS:
-        offset = c.call(c.member(name, "offset"), *place)
+        offset = c.call(c.member(name, "offset"), *place_names)
         value = c.call(f"buffer_load_b{bits}", f"{name}_resource", offset, template=(vector,))
     else:
         window_helper(context, load_bytes=tile.access_bytes)
-        value = c.call(f"load_row_b{bits}", name, f"{name}_resource", *place, template=(vector,))
-    body: CStmt = AssignC(target, value)
+        value = c.call(f"load_row_b{bits}", name, f"{name}_resource", *place_names, template=(vector,))
+    body: list[CStmt] = [
+        *(Declare("int", known, value_of, const=True) for known, value_of in zip(place_names, place, strict=True)),
+        AssignC(target, value),
+    ]
     if transfer.rows > 1:
-        body = ForC("r", Literal(0), Literal(transfer.rows), (body,), unroll=True)
+        body = [ForC("r", Literal(0), Literal(transfer.rows), tuple(body), unroll=True)]
     if transfer.blocks > 1:
-        body = ForC("i", Literal(0), Literal(transfer.blocks), (body,), unroll=True)
-    return [*out, body]
+        body = [ForC("i", Literal(0), Literal(transfer.blocks), tuple(body), unroll=True)]
+    return [*out, *body]
 
 
 # ------------------------------------------------------------------------------------------- LDS
@@ -159,7 +169,7 @@ def _store_rows(context: Context, tile: TileCopy, registers: str) -> CStmt:
     else:
         body.append(Declare("int", "row", row, const=True))
         element = lds_tile.place(target, layout, Name("row"), chunk)
-    store_value = AssignC(as_vector(element, buffer.dtype, transfer.piece, "hip"), c.index(registers, blocks))
+    store_value = AssignC(as_vector(element, buffer.dtype, transfer.piece, "hip"), _register(tile, registers, blocks, Literal(0)))
     body.append(_inside(tile, (row if buffer.rank == 1 else Name("row"), chunk), units, store_value))
     return _loop("i", transfer.blocks, body)
 
@@ -170,21 +180,21 @@ def _store_transposed(context: Context, tile: TileCopy, registers: str) -> CStmt
     layout = context.decisions.layout(buffer)
     blocks: CExpr = Name("i") if transfer.blocks > 1 else Literal(0)
     run = transfer.rows
-    units = scaled(transfer.fragment, 0, run)
+    fragment = transfer.fragment
     position = (blocks, Literal(0), Name("n"))
-    row = coordinate(units, 1, position, context.threads)
-    unit = coordinate(units, 0, position, context.threads)
-    per_chunk = layout.chunk // run
-    chunk = c.div(unit, per_chunk)
-    rest = c.mul(run, c.mod(unit, per_chunk)) if per_chunk > 1 else None
+    row = coordinate(fragment, 1, position, context.threads)
+    first = coordinate(fragment, 0, position, context.threads)
+    chunk = c.div("first", layout.chunk)
+    rest = c.mod("first", layout.chunk) if run < layout.chunk else None
     element = lds_tile.place(shared_tiles.tile(context, buffer.name), layout, Name("row"), chunk, rest)
     vector = vector_type(buffer.dtype, run, "hip")
-    values = Braces(tuple(c.index(registers, blocks, r, "n") for r in range(run)))
-    store_value = AssignC(as_vector(element, buffer.dtype, run, "hip"), Name("column"))
+    values = Braces(tuple(c.index(_register(tile, registers, blocks, Literal(r)), "n") for r in range(run)))
+    store_value = AssignC(as_vector(element, buffer.dtype, run, "hip"), Name("elements"))
     body = [
         Declare("int", "row", row, const=True),
-        Declare(vector, "column", values, const=True),
-        _inside(tile, (unit, Name("row")), units, store_value),
+        Declare("int", "first", first, const=True, comment=f"of {run} elements of the row"),
+        Declare(vector, "elements", values, const=True),
+        _inside(tile, (Name("first"), Name("row")), fragment, store_value),
     ]
     inner = ForC("n", Literal(0), Literal(transfer.piece), tuple(body), unroll=True)
     return _loop("i", transfer.blocks, [inner])
