@@ -9,7 +9,10 @@ from tilegen.emulate.errors import UnusableText
 from tilegen.emulate.facts import Facts
 
 _BANNER = re.compile(r"^// -{8,} (\S.*)$")
+_NAMESPACE_END = re.compile(r"^\}  // namespace")
+_ROLE_BANNER = re.compile(r"^\s*// -{8,} \S")
 _USER_LINE = re.compile(r"//\s+(?P<place>\S+\.py:\d+)(?P<statement>[^\n]*)$")
+_LAUNCH_BOUNDS = re.compile(r"__launch_bounds__\([^,()]*,\s*(\d+)\)")
 _TYPES = "device types"
 _PRIMITIVES = "device primitives"
 _KERNEL = "kernel"
@@ -64,18 +67,26 @@ def emulated_text(source: str, facts: Facts) -> str:
             typed = True
         elif title == _PRIMITIVES:
             text = ("" if typed else _INTEGERS) + _primitives(facts)
-            parts.append(f'#line 1 "emulator {title}"\n{text}')
+            ends = "".join(f"{line}\n" for line in lines if _NAMESPACE_END.match(line))  # where no helpers follow
+            parts.append(f'#line 1 "emulator {title}"\n{text}{ends}')
         else:
             parts.append(f'#line {first} "{file_name(facts)}"\n' + "\n".join(lines) + "\n")
     entry = f"emulator::Kernel emulator::kernel() {{ return emulator::Bound<&::{facts['kernel']}>::describe(); }}\n"
     return "".join(parts) + '#line 1 "emulator entry"\n' + entry
 
 
+def resident_blocks(source: str) -> int:
+    """How many blocks a multiprocessor holds by the kernel's launch bounds: they share its registers."""
+    bounds = _LAUNCH_BOUNDS.search(source)
+    return max(1, int(bounds.group(1))) if bounds is not None else 1
+
+
 def user_line(source: str, line: int) -> str | None:
-    """The nearest `// file.py:21  statement` comment at or above a line of the emitted file, in the kernel section."""
+    """The nearest `// file.py:21  statement` comment at or above a line of the emitted file, no further up than the
+    banner of its section or role."""
     lines = source.splitlines()
     for number in range(min(line, len(lines)), 0, -1):
-        if _BANNER.match(lines[number - 1]):
+        if _ROLE_BANNER.match(lines[number - 1]):
             return None
         found = _USER_LINE.search(lines[number - 1])
         if found is not None:

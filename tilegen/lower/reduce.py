@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import as_loop
+from tilegen.inference.propagate import reduced
 from tilegen.inference.reduction import (
     ReductionSteps,
     accumulation_dtype,
-    reduced,
     reduction_steps,
     scratch_name,
     shared_partials,
