@@ -89,11 +89,11 @@ def storage_lines(model: KernelModel, uses_shared_bytes: bool) -> list[Line]:
                 f"kernel {model.name} states {model.launch.shared_bytes} bytes of shared memory, but its members "
                 f"take {layout.size}"
             )
+        size = "sizeof(SharedStorage)"
         if uses_shared_bytes:
-            lines += [Line(), Line("constexpr int kSharedBytes = sizeof(SharedStorage);")]
-        asserts.insert(
-            0, (f"sizeof(SharedStorage) == {layout.size}", "the shared memory that the header above states")
-        )
+            lines += [Line(), Line(f"constexpr int kSharedBytes = {size};")]
+            size = "kSharedBytes"  # so that the device-only compilation, without the launcher, uses it too
+        asserts.insert(0, (f"{size} == {layout.size}", "the shared memory that the header above states"))
     if asserts:
         lines.append(Line())
     return lines + [Line(f'static_assert({condition}, "{message}");') for condition, message in asserts]
