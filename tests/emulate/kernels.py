@@ -169,6 +169,98 @@ def attention() -> Facts:
     }
 
 
+def _pointer(name: str, access: str, dtype: str) -> Facts:
+    return {"name": name, "kind": "pointer", "tensor": name, "dtype": dtype, "access": access}
+
+
+def matmul() -> Facts:
+    """C = A @ B^T by cp.async, ldmatrix and mma.sync: 64 x 64 x 32, 3 stages."""
+    return {
+        "version": 1,
+        "kernel": "matmul",
+        "target": "sm_80",
+        "language": "cuda",
+        "wave_size": 32,
+        "parameters": [
+            _pointer("A", "read", "float16"),
+            _pointer("B", "read", "float16"),
+            _pointer("C", "write", "float32"),
+            *(_scalar(name, name) for name in ("M", "N", "K")),
+        ],
+        "tensors": [
+            _tensor("A", ["M", "K"], "input"),
+            _tensor("B", ["N", "K"], "input"),
+            _tensor("C", ["M", "N"], "output", "float32"),
+        ],
+        "symbols": ["M", "N", "K"],
+        "grid": ["ceildiv(N, 64)", "ceildiv(M, 64)", "1"],
+        "block": [128, 1, 1],
+        "cluster": [1, 1, 1],
+        "shared_bytes": 24576,
+        "primitives": primitives(
+            "shared_storage",
+            "cp_async_commit",
+            "cp_async_wait",
+            cp_async=[{"variant": "cacheglobal_zfill"}],
+            ldmatrix=[{"count": 4, "transpose": False}],
+            mma_sync=[{"a": "f16"}],
+        ),
+    }
+
+
+def _float_map(name: str, extents: list[str], strides: list[str], box: list[int]) -> Facts:
+    return {
+        "name": name,
+        "kind": "tensor_map",
+        "tensor": name,
+        "dtype": "float32",
+        "rank": len(box),
+        "extents": extents,
+        "strides_bytes": strides,
+        "box": box,
+        "swizzle": 0,
+        "oob": "zero",
+    }
+
+
+def exchange() -> Facts:
+    """Y = the sum over three rounds and both halves of X, counted once by each block of the cluster."""
+    output = {**_tensor("Y", ["32", "32"], "output", "float32"), "zeroed": True}
+    return {
+        "version": 1,
+        "kernel": "exchange",
+        "target": "sm_90a",
+        "language": "cuda",
+        "wave_size": 32,
+        "parameters": [
+            _float_map("X", ["64", "32", "3"], ["256", "8192"], [32, 32, 1]),
+            _float_map("Y", ["32", "32"], ["128"], [32, 32]),
+        ],
+        "tensors": [_tensor("X", ["3", "32", "64"], "input", "float32"), output],
+        "symbols": [],
+        "grid": ["2", "1", "1"],
+        "block": [128, 1, 1],
+        "cluster": [2, 1, 1],
+        "shared_bytes": 13312,
+        "primitives": primitives(
+            "shared_storage",
+            "cluster_rank",
+            "cluster_sync",
+            "mbarrier_init",
+            "mbarrier_arrive_cluster",
+            "mbarrier_arrive_expect_tx",
+            "mbarrier_wait",
+            "fence_barrier_init",
+            "fence_proxy_async",
+            "tma_store_commit",
+            "tma_store_wait_read",
+            "tma_store_wait",
+            tma_load=[{"rank": 3, "multicast": True}],
+            tma_reduce_add=[{"rank": 2}],
+        ),
+    }
+
+
 def matmul_inputs(m: int, n: int, k: int, seed: int = 0) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     generator = np.random.default_rng(seed)
     return (

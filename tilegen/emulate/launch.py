@@ -33,7 +33,8 @@ _ELEMENTS = {  # as core/nvidia/state.hpp numbers them; what TMA only moves goes
 }
 _MAX_BOX = 256
 _TMA_ALIGNMENT = 16
-_REGISTER_FILE = 65536
+_REGISTER_FILE = 65536  # of a multiprocessor
+_MAX_REGISTERS = 256  # of a thread, as setmaxnreg counts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,11 @@ class Launch:
         arrays: Sequence[Array] | Mapping[str, Array],
         scalars: Mapping[str, Number],
         settings: Settings,
+        resident_blocks: int,
     ) -> None:
         self._facts = facts
         self._settings = settings
+        self._resident_blocks = resident_blocks
         self._tensors: list[Mapping[str, Any]] = list(facts["tensors"])
         self._arrays = self._named(arrays)
         self.names: dict[str, Number] = {**scalars, "multiprocessors": settings.multiprocessors}
@@ -194,7 +197,8 @@ class Launch:
         facts, settings = self._facts, self._settings
         block = [int(extent) for extent in facts["block"]]
         threads = block[0] * block[1] * block[2]
-        entry = facts.get("registers", {}).get("entry") or min(255, _REGISTER_FILE // threads // 8 * 8)
+        share = _REGISTER_FILE // (threads * self._resident_blocks) // 8 * 8
+        entry = facts.get("registers", {}).get("entry") or min(_MAX_REGISTERS, share)
         cluster = facts.get("cluster", [1, 1, 1])
         for extent, size in zip(self.grid, cluster, strict=True):
             if extent % size != 0:

@@ -67,7 +67,9 @@ def emulated_text(source: str, facts: Facts) -> str:
             typed = True
         elif title == _PRIMITIVES:
             text = ("" if typed else _INTEGERS) + _primitives(facts)
-            ends = "".join(f"{line}\n" for line in lines if _NAMESPACE_END.match(line))  # where no helpers follow
+            ends = "".join(
+                f"{line}\n" for line in lines if _NAMESPACE_END.match(line)
+            )  # where no helpers follow
             parts.append(f'#line 1 "emulator {title}"\n{text}{ends}')
         else:
             parts.append(f'#line {first} "{file_name(facts)}"\n' + "\n".join(lines) + "\n")

@@ -44,9 +44,22 @@ inline void raise_all(Times& times, const Times& other) {
   for (std::size_t i = 0; i < other.size(); ++i) times[i] = std::max(times[i], other[i]);
 }
 
-// The join of two snapshots. Threads that learn the same things share one snapshot, so the last joins are kept.
+// Joins of snapshots. Threads that learn the same things share one snapshot, so the last results are kept.
 class Joiner {
  public:
+  // The snapshot, with one time raised
+  Snapshot operator()(const Snapshot& a, unsigned component, Time time) {
+    if (covers(a, component, time)) return a;
+    for (const Raised& entry : recently_raised_)
+      if (entry.joined && entry.a == a && entry.component == component && entry.time == time) return entry.joined;
+    Times times = a ? *a : Times();
+    raise(times, component, time);
+    Snapshot joined = std::make_shared<const Times>(std::move(times));
+    recently_raised_[next_raised_] = {a, joined, component, time};
+    next_raised_ = (next_raised_ + 1) % kRecent;
+    return joined;
+  }
+
   Snapshot operator()(const Snapshot& a, const Snapshot& b) {
     if (!b || a == b) return a;
     if (!a) return b;
@@ -64,9 +77,15 @@ class Joiner {
   struct Entry {
     Snapshot a, b, joined;
   };
+  struct Raised {
+    Snapshot a, joined;
+    unsigned component;
+    Time time;
+  };
   static constexpr int kRecent = 8;
   Entry recent_[kRecent];
-  int next_ = 0;
+  Raised recently_raised_[kRecent] = {};
+  int next_ = 0, next_raised_ = 0;
 };
 
 // What a thread has seen; `fenced` is the part whose plain writes a proxy fence has made visible to asynchronous copies
@@ -85,12 +104,7 @@ struct Agent {
     knowledge.seen = join(knowledge.seen, other.seen);
     knowledge.fenced = join(knowledge.fenced, other.fenced);
   }
-  void learn(unsigned other, Time until) {
-    if (covers(knowledge.seen, other, until)) return;
-    Times times = knowledge.seen ? *knowledge.seen : Times();
-    raise(times, other, until);
-    knowledge.seen = std::make_shared<const Times>(std::move(times));
-  }
+  void learn(unsigned other, Time until, Joiner& join) { knowledge.seen = join(knowledge.seen, other, until); }
   void fence_proxy() {
     Times times = knowledge.seen ? *knowledge.seen : Times();
     raise(times, component, time++);

@@ -85,6 +85,7 @@ struct ThreadBarrier {
 struct Stream {
   const char* what;
   unsigned number;
+  unsigned rank;  // of its block in the cluster
 };
 
 struct Cluster {
@@ -148,9 +149,9 @@ class Machine {
   }
 
   // A new component of the clocks, beside the threads of the cluster
-  unsigned add_stream(unsigned domain, const char* what, unsigned number) {
+  unsigned add_stream(unsigned domain, unsigned rank, const char* what, unsigned number) {
     std::vector<Stream>& streams = domains[domain].streams;
-    streams.push_back({what, number});
+    streams.push_back({what, number, rank});
     const unsigned component = config.threads() * config.cluster_blocks() + unsigned(streams.size()) - 1;
     if (component > 0xFFFF) stop_with_report("resources", "a cluster has too many asynchronous streams", {});
     return component;
@@ -179,7 +180,7 @@ inline std::string describe_agent(Stamp stamp) {
            describe(machine.block_coordinates(domain.first_block + stamp.component() / threads));
   const Stream& stream = domain.streams[stamp.component() - of_threads];
   return std::string(stream.what) + " " + with_commas(stream.number) + " of block " +
-         describe(machine.block_coordinates(domain.first_block));
+         describe(machine.block_coordinates(domain.first_block + stream.rank));
 }
 
 [[noreturn]] inline void report_misuse(const char* kind, const std::string& message, int line) {

@@ -159,6 +159,7 @@ class Memory {
     }
     const std::size_t first = (address - region.begin) >> region.granule_shift;
     const std::size_t last = (address + bytes - 1 - region.begin) >> region.granule_shift;
+    trusted_ = fenced_ = Stamp();
     for (std::size_t i = first; i <= last; ++i) {
       Cell& cell = region.cells[i];
       if (touch == Touch::kRead)
@@ -197,16 +198,24 @@ class Memory {
     const Stamp now = accessor.stamp();
     if (cell.reads[0] == now) return;
     if (holds(region, cell.write)) {
-      if (!accessor.sees(cell.write))
-        report_race(region, index, accessor, "reads", {cell.write, cell.write_site}, cell.atomic ? "added to" : "written");
-      if (accessor.asynchronous_proxy && cell.generic && region.space == Space::kShared &&
-          !accessor.sees_fenced(cell.write))
-        report_unfenced(region, index, accessor, "reads", cell);
+      check_write(region, cell, index, "reads", accessor);
     } else if (!region.initialised) {
       report("poison", region, region.begin + (index << region.granule_shift), accessor,
              "reads memory that nothing has written", {});
     }
     remember_read(region, cell, now, accessor);
+  }
+
+  // The last write must have been seen, and fenced if plain code made it and an asynchronous unit comes now.
+  void check_write(const Region& region, const Cell& cell, std::size_t index, const char* what,
+                   const Accessor& accessor) {
+    if (cell.write != trusted_ && !accessor.sees(cell.write))
+      report_race(region, index, accessor, what, {cell.write, cell.write_site}, cell.atomic ? "added to" : "written");
+    trusted_ = cell.write;
+    if (!accessor.asynchronous_proxy || !cell.generic || region.space != Space::kShared) return;
+    if (cell.write != fenced_ && !accessor.sees_fenced(cell.write))
+      report_unfenced(region, index, accessor, what, cell);
+    fenced_ = cell.write;
   }
 
   void remember_read(const Region& region, Cell& cell, Stamp now, const Accessor& accessor) {
@@ -235,11 +244,7 @@ class Memory {
     const bool atomic = touch == Touch::kAtomic;
     const Stamp now = accessor.stamp();
     if (holds(region, cell.write)) {
-      if (!(atomic && cell.atomic) && !accessor.sees(cell.write))
-        report_race(region, index, accessor, verb(touch), {cell.write, cell.write_site}, cell.atomic ? "added to" : "written");
-      if (accessor.asynchronous_proxy && cell.generic && region.space == Space::kShared &&
-          !accessor.sees_fenced(cell.write))
-        report_unfenced(region, index, accessor, verb(touch), cell);
+      if (!(atomic && cell.atomic)) check_write(region, cell, index, verb(touch), accessor);
     } else if (atomic && !region.initialised) {
       report("poison", region, region.begin + (index << region.granule_shift), accessor,
              "adds to memory that nothing has written", {});
@@ -323,6 +328,7 @@ class Memory {
   std::vector<std::unique_ptr<Region>> regions_;
   Region* static_ = nullptr;
   std::unordered_map<const Cell*, std::vector<Access>> overflow_;
+  Stamp trusted_, fenced_;  // writes that the access under way is known to have seen: neighbours share them
 };
 
 }  // namespace emulator

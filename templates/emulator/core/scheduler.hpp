@@ -1,8 +1,7 @@
 // Which fiber runs next, and what happens when none can.
 #pragma once
 
-#include <map>
-#include <tuple>
+#include <algorithm>
 
 #include "machine.hpp"
 
@@ -108,8 +107,11 @@ inline Scheduler scheduler;
 inline std::vector<Cluster*> resident_clusters;
 
 inline std::string describe_ranges(const std::vector<unsigned>& numbers) {
+  constexpr int kShown = 4;
   std::string text;
-  for (std::size_t i = 0; i < numbers.size();) {
+  int shown = 0;
+  for (std::size_t i = 0; i < numbers.size(); ++shown) {
+    if (shown == kShown) return text + ", … (" + std::to_string(numbers.size()) + " in all)";
     std::size_t j = i;
     while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
     text += (text.empty() ? "" : ", ") + std::to_string(numbers[i]);
@@ -119,29 +121,48 @@ inline std::string describe_ranges(const std::vector<unsigned>& numbers) {
   return text;
 }
 
-inline void Scheduler::report_deadlock() {
-  std::string message = "dead-lock: nothing can run any more";
-  std::vector<Site> sites;
-  bool registers = false;
-  for (const Cluster* cluster : resident_clusters) {
-    for (const Block* block : cluster->blocks) {
-      std::map<std::tuple<int, std::string, std::string>, std::vector<unsigned>> groups;
-      for (const Fiber& fiber : block->fibers) {
-        if (fiber.done) continue;
-        const Wait& wait = fiber.wait;
-        const std::string detail = wait.detail == nullptr ? "" : wait.detail(wait.object);
-        groups[{wait.line, wait.what == nullptr ? "?" : wait.what, detail}].push_back(fiber.linear);
-      }
-      for (const auto& [key, threads] : groups) {
-        const auto& [line, what, detail] = key;
-        registers = registers || what == "register_acquire";
-        message += (sites.empty() ? ": " : "; ") + std::string("threads ") + describe_ranges(threads) + " of block " +
-                   describe(block->index) + " wait in " + what + (detail.empty() ? "" : " (" + detail + ")") + " at {" +
-                   std::to_string(sites.size()) + "}";
-        sites.push_back(Site::of_line(line));
-      }
-    }
+// Threads of one block that wait for the same thing
+struct Waiters {
+  std::string what, detail;
+  int line;
+  std::vector<unsigned> threads;
+};
+
+// Those who wait for registers come first, then those who wait for a barrier: others mostly wait for them.
+inline std::vector<Waiters> waiters_of(const Block& block) {
+  std::vector<Waiters> groups;
+  for (const Fiber& fiber : block.fibers) {
+    if (fiber.done) continue;
+    const Wait& wait = fiber.wait;
+    const std::string what = wait.what == nullptr ? "?" : wait.what;
+    const std::string detail = wait.detail == nullptr ? "" : wait.detail(wait.object);
+    const auto same = [&](const Waiters& known) {
+      return known.line == wait.line && known.what == what && known.detail == detail;
+    };
+    auto group = std::find_if(groups.begin(), groups.end(), same);
+    if (group == groups.end()) group = groups.insert(group, {what, detail, wait.line, {}});
+    group->threads.push_back(fiber.linear);
   }
+  const auto rank = [](const Waiters& group) { return group.what == "register_acquire" ? 0 : group.detail.empty() ? 2 : 1; };
+  std::stable_sort(groups.begin(), groups.end(), [&](const Waiters& a, const Waiters& b) { return rank(a) < rank(b); });
+  return groups;
+}
+
+// Of the resident blocks, one tells the story.
+inline void Scheduler::report_deadlock() {
+  const Block* block = nullptr;
+  for (const Cluster* cluster : resident_clusters)
+    for (const Block* candidate : cluster->blocks)
+      if (block == nullptr || candidate->rank < block->rank) block = candidate->live > 0 ? candidate : block;
+  std::string message = "nothing can run any more in block " + describe(block->index) + ": ";
+  std::vector<Site> sites;
+  const std::vector<Waiters> groups = waiters_of(*block);
+  for (const Waiters& group : groups) {
+    message += (sites.empty() ? "threads " : "; threads ") + describe_ranges(group.threads) + " wait in " + group.what +
+               (group.detail.empty() ? "" : " (" + group.detail + ")") + " at {" + std::to_string(sites.size()) + "}";
+    sites.push_back(Site::of_line(group.line));
+  }
+  const bool registers = !groups.empty() && groups[0].what == "register_acquire";
   stop_with_report(registers ? "register-budget" : "deadlock", message, sites);
 }
 

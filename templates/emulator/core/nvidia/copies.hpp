@@ -13,7 +13,8 @@ inline Accessor unit_accessor(const Fiber& fiber, unsigned component, Time time,
 }
 
 inline void give_stream(Fiber& fiber, unsigned& component, const char* what) {
-  if (component == 0) component = machine.add_stream(fiber.block->cluster->domain, what, fiber.linear);
+  if (component == 0)
+    component = machine.add_stream(fiber.block->cluster->domain, fiber.block->rank, what, fiber.linear);
 }
 
 inline void commit(CopyGroups& groups) {
@@ -61,7 +62,7 @@ void cp_async_wait(int pending, int) {
   Fiber& self = *machine.current;
   CopyGroups& groups = self.nvidia.copies;
   while (groups.pending.size() > std::size_t(pending)) complete_front(groups);
-  if (groups.completed > 0) self.agent.learn(groups.component, groups.completed);
+  if (groups.completed > 0) self.agent.learn(groups.component, groups.completed, machine.join);
 }
 
 }  // namespace emulator::nvidia

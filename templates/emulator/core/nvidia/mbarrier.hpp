@@ -78,7 +78,8 @@ inline void arrive(Mbarrier& barrier, std::int64_t bytes, int line) {
 // A copy that will complete on the barrier gets the next time of the barrier's stream.
 inline Time issue_copy(Mbarrier& barrier, unsigned domain) {
   if (barrier.component == 0)
-    barrier.component = machine.add_stream(domain, "a TMA load that completes on the mbarrier at byte", barrier.offset);
+    barrier.component =
+        machine.add_stream(domain, barrier.rank, "a TMA load that completes on the mbarrier at byte", barrier.offset);
   barrier.landed.push_back(false);
   return ++barrier.issued;
 }
@@ -106,6 +107,7 @@ void mbarrier_init(u64& object, int arrivals, int line) {
     report_misuse("barrier-misuse", "initialises the " + describe_barrier(*barrier) + " while threads wait at it", line);
   barrier = std::make_unique<Mbarrier>();
   barrier->offset = offset;
+  barrier->rank = self.block->rank;
   barrier->expected = barrier->pending = arrivals;
   barrier->initialiser = &self;
   barrier->line = line;

@@ -77,6 +77,7 @@ struct ThreadState {
 // An mbarrier object (PTX ISA, "Parallel synchronization: mbarrier")
 struct Mbarrier {
   std::uint32_t offset = 0;  // in shared memory
+  unsigned rank = 0;         // of its block in the cluster
   std::int32_t expected = 0, pending = 0;
   std::int64_t transactions = 0;  // bytes
   std::uint32_t phase = 0;

@@ -242,8 +242,8 @@ void tma_store_wait(bool reads_only, int) {
   CopyGroups& groups = self.nvidia.stores;
   while (!groups.pending.empty()) complete_front(groups);
   if (groups.component == 0 || groups.completed == 0) return;
-  self.agent.learn(groups.component, groups.completed);
-  if (!reads_only) self.agent.learn(self.nvidia.store_writes, groups.completed);
+  self.agent.learn(groups.component, groups.completed, machine.join);
+  if (!reads_only) self.agent.learn(self.nvidia.store_writes, groups.completed, machine.join);
 }
 
 void prefetch_tensor_map(const void* map, int line) { tensor_map(map, line); }

@@ -226,8 +226,9 @@ inline void issue(Warpgroup& group) {
             [](const Fiber* a, const Fiber* b) { return a->linear < b->linear; });
   check_uniform(group);
   if (group.component == 0)
-    group.component = machine.add_stream(group.arrived[0]->block->cluster->domain, "wgmma of warpgroup",
-                                         group.arrived[0]->linear / kWarpgroupThreads);
+    group.component =
+        machine.add_stream(group.arrived[0]->block->cluster->domain, group.arrived[0]->block->rank, "wgmma of warpgroup",
+                           group.arrived[0]->linear / kWarpgroupThreads);
   const std::uint32_t number = ++group.issued;
   check_operand_reads(group, number);
   Accumulators& accumulators = take_accumulators(group, number);
@@ -296,7 +297,7 @@ void warpgroup_wait(int pending, int) {
     group.completed = group.pending.front().number;
     group.pending.pop_front();
   }
-  self.agent.learn(group.component, until);
+  self.agent.learn(group.component, until, machine.join);
   return_accumulators(group, self.linear % kWarpgroupThreads, until);
   std::erase_if(state.guarded, [=](const GuardedRegisters& known) { return known.last_operation <= until; });
 }

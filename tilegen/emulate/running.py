@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tilegen.emulate.build import build
+from tilegen.emulate.programs import build
 from tilegen.emulate.debug_lines import DebugLines
 from tilegen.emulate.errors import EmulationError
 from tilegen.emulate.facts import Facts, facts_of
 from tilegen.emulate.launch import Array, Launch, Number, Settings
-from tilegen.emulate.sections import file_name, user_line
+from tilegen.emulate.sections import file_name, resident_blocks, user_line
 from tilegen.manifest import Manifest
 
 Schedule = Literal["fifo", "reverse", "random"]
@@ -50,7 +50,7 @@ def run(
     """
     settings = Settings(schedule, asynchronous, seed, multiprocessors, timeout)
     facts = facts_of(manifest)
-    launch = Launch(facts, arrays, scalars or {}, settings)
+    launch = Launch(facts, arrays, scalars or {}, settings, resident_blocks(source_text))
     program = build(source_text, facts)
     with tempfile.TemporaryDirectory(prefix="tilegen-") as folder:
         job, data, report = (Path(folder, name) for name in ("job", "data", "report"))

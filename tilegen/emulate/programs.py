@@ -21,7 +21,7 @@ from tilegen.emulate.facts import facts_of
 from tilegen.emulate.sections import emulated_text
 from tilegen.manifest import Manifest
 
-_COMMON_FLAGS = ("-std=c++20", "-w", "-ffp-contract=off", "-fno-strict-aliasing")
+_COMMON_FLAGS = ("-std=c++20", "-w", "-Wno-psabi", "-ffp-contract=off", "-fno-strict-aliasing")
 _CORE_FLAGS = (*_COMMON_FLAGS, "-O2", "-ftree-vectorize")
 _KERNEL_FLAGS = (*_COMMON_FLAGS, "-O1", "-g1", "-gdwarf-4", "-fsanitize=thread")
 _LINK_FLAGS = ("-lm",)
