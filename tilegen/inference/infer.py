@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import gcd, prod
+from math import gcd, lcm, prod
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
@@ -15,7 +15,9 @@ from tilegen.inference.propagate import Connections, propagate
 from tilegen.inference.reduction import reduction_scratch
 from tilegen.inference.shared import SharedLayout
 from tilegen.inference.shared_choice import buffer_conflicts, choose_layout
+from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir.affine import divisor_of
+from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import Copy, For, Gemm, Let, ParallelFor, Program, Reduce, Stmt
 from tilegen.ir.walk import each_statement
 from tilegen.target import Target
@@ -24,14 +26,15 @@ from tilegen.target import Target
 def infer(program: Program, target: Target, *, divisors: Mapping[str, int] | None = None) -> Decisions:
     """All layouts of a program on a target, strictest demands first.
 
-    `divisors` says what the launcher checks of dynamic extents, by name: vector accesses rely on it.
+    `divisors` says what the launcher checks of dynamic extents, by name: vector accesses rely on it. By default rows
+    of tensors are taken to be whole 16-byte units, which the launcher then requires of those that are accessed so.
 
     Raises:
         ProgramError: when no atom fits a gemm, or demands clash and no exchange can settle it.
     """
     kernel = program.kernel
     decisions = Decisions()
-    decisions.divisors = _known_divisors(program, divisors or {})
+    decisions.divisors = _known_divisors(program, _row_divisors(program) if divisors is None else divisors)
     statements = list(_outside_loops(kernel.body))
     _take_annotations(program, decisions)
     gemms = [statement for statement in statements if isinstance(statement, Gemm)]
@@ -67,6 +70,16 @@ def _outside_loops(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
         for child in each_statement(statement.body)
     }
     return (statement for statement in each_statement(statements) if id(statement) not in inner)
+
+
+def _row_divisors(program: Program) -> dict[str, int]:
+    """What must divide the dynamic extents of rows so that they are whole 16-byte units."""
+    known: dict[str, int] = {}
+    for tensor in program.tensors:
+        last = tensor.shape[-1]
+        if tensor.rank > 1 and tensor.strides is None and isinstance(last, Var) and tensor.dtype.bits >= 8:
+            known[last.name] = lcm(known.get(last.name, 1), max(1, ACCESS_BYTES // tensor.dtype.bytes))
+    return known
 
 
 def _known_divisors(program: Program, given: Mapping[str, int]) -> dict[str, int]:

@@ -57,7 +57,8 @@ def aligned_elements(
         steps = strides(buffer)
         if divisor_of(build.sub(steps[-1], 1), facts) != 0:
             return 1
-        width = limit
+        # A vector lies inside the tensor as a whole or not at all, so that one condition guards it.
+        width = gcd(limit, divisor_of(buffer.shape[-1], facts))
         for index, step in zip(access.indices, steps, strict=True):
             width = gcd(width, divisor_of(index, facts) * divisor_of(step, facts))
         return _power_of_two(width)
