@@ -15,7 +15,7 @@ def scaled(A, factor: T.float32, block: int = 64):
     return B
 
 
-def _sum_and_difference(A, B, block: int = 64):
+def both(A, B, block: int = 64):
     M, N = T.const("M, N")
     A: T.Tensor((M, N), T.float32)
     B: T.Tensor((M, N), T.float32)
@@ -29,8 +29,8 @@ def _sum_and_difference(A, B, block: int = 64):
     return D, S
 
 
-sum_and_difference = tilegen.jit(_sum_and_difference)
-open_rows = tilegen.jit(dynamic=("M",))(_sum_and_difference)
+sum_and_difference = tilegen.jit(both)
+open_rows = tilegen.jit(dynamic=("M",))(both)
 
 
 @tilegen.jit

@@ -91,6 +91,7 @@ def load_kernel(reference: str) -> JitKernel:
 def _kernel_of(module: ModuleType, path: Path, name: str | None) -> JitKernel:
     kernels = {key: value for key, value in vars(module).items() if isinstance(value, JitKernel)}
     if name is not None:
+        kernels = {kernel.__name__: kernel for kernel in kernels.values()} | kernels
         if name not in kernels:
             raise ExampleError(f"{path} has no kernel '{name}'; it has {', '.join(kernels) or 'none'}")
         return kernels[name]

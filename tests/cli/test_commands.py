@@ -1,0 +1,215 @@
+"""The commands, as a shell calls them: files, exit codes, and errors for people."""
+
+import shlex
+import textwrap
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilegen.cli import app
+from tilegen.cli.options import OptionError, read_dims, read_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+PROGRAM = """
+    import numpy as np
+    import tilegen
+    import tilegen.language as T
+
+    @tilegen.jit
+    def shifted(A, block: int = 64, amount: int = 1):
+        M = T.const("M")
+        A: T.Tensor((M,), T.float32)
+        B = T.empty((M,), T.float32)
+        with T.Kernel(T.ceildiv(M, block), threads=64) as bx:
+            for i in T.Parallel(block):
+                B[bx * block + i] = A[bx * block + i] + amount
+        return B
+"""
+PROTOCOL = """
+    tolerance = 1e-6
+
+    def inputs(rng):
+        return (rng.standard_normal(1000, dtype=np.float32),)
+
+    def reference(a):
+        return a + 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def without_gpu(monkeypatch):
+    monkeypatch.setattr("tilegen.runtime.devices.present_device", lambda: None)
+    monkeypatch.setattr("tilegen.cli.run.present_device", lambda: None, raising=False)
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes a module into a fresh folder and works there."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(*parts, name="example.py"):
+        (tmp_path / name).write_text("".join(textwrap.dedent(part) for part in parts))
+        return name
+
+    return write
+
+
+def tilegen(*words):
+    return RUNNER.invoke(app, [str(word) for word in words])
+
+
+def test_emit_writes_every_target(write, tmp_path):
+    file = write(PROGRAM)
+    done = tilegen("emit", f"{file}:shifted", "-t", "sm_80", "-t", "gfx942", "--dim", "M=640", "-o", "build")
+    assert done.exit_code == 0, done.output
+    names = {
+        f"shifted.{end}"
+        for end in ("sm_80.cu", "sm_80.h", "sm_80.json", "gfx942.hip", "gfx942.h", "gfx942.json")
+    }
+    assert {path.name for path in (tmp_path / "build").iterdir()} == names
+    assert set(done.output.split()) == {f"build/{name}" for name in names}
+    text = (tmp_path / "build/shifted.sm_80.cu").read_text()
+    assert "640" in text and "shifted_launch(const float* A, float* B, cudaStream_t stream)" in text
+
+
+def test_extents_that_are_not_given_stay_arguments(write, tmp_path):
+    file = write(PROGRAM)
+    assert (
+        tilegen("emit", f"{file}:shifted", "-t", "sm_80", "--set", "block=128", "--name", "moved").exit_code
+        == 0
+    )
+    text = (tmp_path / "moved.sm_80.cu").read_text()
+    assert "int M, cudaStream_t stream" in text and "kBlock = 128" in text and "moved_launch" in text
+
+
+def test_emit_check_finds_stale_and_missing_files(write, tmp_path):
+    words = ("emit", f"{write(PROGRAM)}:shifted", "-t", "sm_80", "-o", "build")
+    assert tilegen(*words).exit_code == 0
+    done = tilegen(*words, "--check")
+    assert done.exit_code == 0 and "3 files are current" in done.output
+    (tmp_path / "build/shifted.sm_80.cu").write_text("// edited\n")
+    (tmp_path / "build/shifted.sm_80.h").unlink()
+    done = tilegen(*words, "--check")
+    assert done.exit_code == 1
+    assert "stale: build/shifted.sm_80.cu" in done.output and "missing: build/shifted.sm_80.h" in done.output
+    assert not (tmp_path / "build/shifted.sm_80.h").exists()
+
+
+def test_the_quoted_command_emits_the_same_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    words = [
+        "emit",
+        "examples/matmul.py:matmul_relu",
+        "--target",
+        "sm_80",
+        "--dim",
+        "M=512",
+        "--set",
+        "num_stages=2",
+    ]
+    assert tilegen(*words, "-o", tmp_path / "one").exit_code == 0
+    text = (tmp_path / "one" / "matmul_relu.sm_80.cu").read_text()
+    lines = iter(line.removeprefix("//").strip() for line in text.splitlines())
+    command = next(line for line in lines if line.startswith("tilegen emit"))
+    for line in lines:  # a long command goes on until the blank line
+        if not line:
+            break
+        command += f" {line}"
+    assert tilegen(*shlex.split(command)[1:], "-o", tmp_path / "two").exit_code == 0
+    assert (tmp_path / "two" / "matmul_relu.sm_80.cu").read_text() == text
+
+
+def test_run_compares_with_the_reference(require_tool, write):
+    require_tool("host_compiler")
+    done = tilegen("run", write(PROGRAM, PROTOCOL), "--target", "sm_80")
+    assert done.exit_code == 0, done.output
+    assert "shifted in the emulator, inputs (1000,)" in done.output and "accepted 1e-06" in done.output
+    done = tilegen("run", "example.py", "--target", "sm_80", "--set", "amount=2")
+    assert done.exit_code == 1 and "the result is wrong" in done.output
+
+
+def test_run_uses_parameters_and_smaller_inputs(require_tool, write):
+    require_tool("host_compiler")
+    extra = """
+        parameters = {"amount": 1, "block": 32}
+
+        def emulation_inputs(rng):
+            return (rng.standard_normal(100, dtype=np.float32),)
+    """
+    done = tilegen("run", write(PROGRAM, PROTOCOL, extra), "--target", "sm_80")
+    assert done.exit_code == 0 and "inputs (100,)" in done.output
+
+
+def test_check_passes_a_right_kernel(require_tool, write):
+    for tool in ("host_compiler", "nvrtc", "nvcc"):
+        require_tool(tool)
+    done = tilegen("check", write(PROGRAM, PROTOCOL), "-t", "sm_80", "--seeds", "1")
+    assert done.exit_code == 0, done.output
+    assert "9 checks, 0 findings, 0 skipped" in done.output
+    for words in ("emulate reverse/lazy seed 0", "nvcc, whole file", "registers, 0 spilled"):
+        assert words in done.output
+
+
+def test_check_reports_a_wrong_kernel(require_tool, write):
+    require_tool("host_compiler")
+    done = tilegen("check", write(PROGRAM, PROTOCOL), "-t", "sm_80", "--seeds", "1", "--set", "amount=3")
+    assert done.exit_code == 1 and "5 findings" in done.output
+    assert "sm_80, emulate reverse/eager seed 0: ‖out − ref‖ / ‖ref‖" in done.output
+
+
+def test_check_reports_what_cannot_be_emitted(write):
+    done = tilegen(
+        "check", write(PROGRAM.replace("threads=64", "threads=5000"), PROTOCOL), "-t", "sm_80", "-t", "gfx942"
+    )
+    assert done.exit_code == 1 and "2 findings" in done.output and "example.py:" in done.output
+
+
+def test_report(write):
+    done = tilegen("report", f"{write(PROGRAM)}:shifted", "-t", "sm_80", "-t", "gfx942")
+    assert done.exit_code == 0, done.output
+    assert "sm_80" in done.output and "gfx942" in done.output
+
+
+def test_doctor_lists_everything():
+    done = tilegen("doctor")
+    assert done.exit_code == 0
+    for name in ("GPU", "CuPy", "NVRTC", "nvcc", "clang 19 with AMDGPU", "host C++ compiler"):
+        assert name in done.output
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        (("emit", "absent.py:kernel"), "absent.py is not a file"),
+        (("emit", "example.py:other"), "example.py has no kernel 'other'; it has shifted"),
+        (("emit", "example.py", "-t", "sm_12"), "no target is called 'sm_12'"),
+        (("emit", "example.py", "--dim", "M"), "--dim M: write NAME=VALUE"),
+        (("emit", "example.py", "--dim", "M=big"), "an extent is an integer"),
+        (("emit", "example.py", "--set", "speed=2"), "no parameter 'speed'"),
+        (("run", "example.py"), "does not define inputs, reference, tolerance"),
+        (("check", "example.py"), "does not define inputs, reference, tolerance"),
+        (("emit", "broken.py"), "broken.py failed while it was loaded: ZeroDivisionError"),
+        (("emit", "empty.py"), "empty.py has no single kernel (none)"),
+        (("emit", "wrong.py"), "wrong.py:1"),
+    ],
+)
+def test_errors_are_for_people(write, words, sentence):
+    write(PROGRAM)
+    write("1 / 0\n", name="broken.py")
+    write("x = 1\n", name="empty.py")
+    write(PROGRAM.replace("A[bx * block + i] + amount", "Q[bx * block + i]"), name="wrong.py")
+    done = tilegen(*words)
+    assert done.exit_code == 1 and sentence in done.output, done.output
+    assert "Traceback" not in done.output
+
+
+def test_option_values():
+    assert read_dims(["M=4096", "N=1"]) == {"M": 4096, "N": 1} and read_dims(None) == {}
+    assert read_settings(["a=1", "b=float16", "c=(1, 2)", "d=True", "e=x=y"]) == {
+        "a": 1, "b": "float16", "c": (1, 2), "d": True, "e": "x=y",
+    }  # fmt: skip
+    for bad in ("=1", "M=", "1M=3"):
+        with pytest.raises(OptionError):
+            read_settings([bad])
