@@ -10,7 +10,7 @@ from tilegen.lower.context import Context
 from tilegen.lower.fill import lower_fill
 from tilegen.model import build as c
 from tilegen.model.expressions import Literal
-from tilegen.model.statements import CStmt, Expression
+from tilegen.model.statements import CStmt, Expression, Scope
 
 
 def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
@@ -22,7 +22,10 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
             wait = Expression(c.call("warpgroup_wait", template=(0,)))
             return [*gemm_wgmma.lower_gemm(context, gemm, Literal(not gemm.clear, "bool")), wait]
         case "mma_sync":
-            return [*_cleared(context, gemm), *gemm_mma_sync.lower_gemm(context, gemm)]
+            code = gemm_mma_sync.lower_gemm(context, gemm)
+            # Its operand registers are named alike in every gemm.
+            code = [Scope(tuple(code))] if len(context.decisions.gemms) > 1 else code
+            return [*_cleared(context, gemm), *code]
         case "mfma":
             from tilegen.lower import gemm_mfma
 
