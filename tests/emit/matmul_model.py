@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from tilegen.ir.types import float16
+from tilegen.ir.types import float16, int32
 from tilegen.model import build as c
-from tilegen.model.expressions import CallC, CExpr, Literal, Name, Operation, StaticCast, Ternary
+from tilegen.model.expressions import CExpr, Literal, Name, Operation, Prefix, Reinterpret
 from tilegen.model.kernel import (
     BufferRow,
     Constant,
     KernelModel,
     Launch,
-    PointerParameter,
     Requirement,
     ScalarParameter,
     SharedMember,
@@ -30,15 +29,10 @@ from tilegen.model.statements import (
     IfC,
     Return,
 )
-from tilegen.ir.types import int32
 
 
 def n(name: str) -> Name:
     return Name(name)
-
-
-def text(*parts: str | int) -> CExpr:
-    return c.expr(parts[0]) if len(parts) == 1 else c.add(*parts)
 
 
 def op(left: c.Operand, operator: str, right: c.Operand) -> CExpr:
@@ -77,7 +71,7 @@ def tiles_loop(*body: CStmt) -> ForC:
 
 
 COORDINATES = Declare(
-    "auto", "", c.call("tile_coordinates", "tile", "tiles_m", "tiles_n"), structured=("by", "bx")
+    "auto", "", c.call("tile_coordinates", "tile", "tiles_n", "tiles_m"), structured=("bx", "by")
 )
 
 
@@ -148,7 +142,7 @@ def producer() -> tuple[CStmt, ...]:
         comment="matmul.py:24  for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3)",
     )
     walk = (
-        Declare("PipelineState", "ring", c.call("PipelineState", 1), comment="every stage starts empty"),
+        Declare("auto", "ring", c.call("RingState<kStages>", 1), comment="every stage starts empty"),
         tiles_loop(COORDINATES, k_loop),
     )
     return (
@@ -218,7 +212,7 @@ def epilogue() -> tuple[CStmt, ...]:
     row = op(op(16, "*", "warp"), "+", op("lane", "%", 16))
     chunk = op(op(op(2, "*", op("j", "%", 4)), "+", op("lane", "/", 16)), "^", op("row", "%", 8))
     first = op(op(8, "*", "j"), "+", op(2, "*", "q"))
-    pair = c.call("pack_half2", c.index("C_local", first), c.index("C_local", op(first, "+", 1)))
+    pair = c.call("__floats2half2_rn", c.index("C_local", first), c.index("C_local", op(first, "+", 1)))
     target = c.index(c.member("shared", "C_shared"), op("j", "/", 4), "consumer", "row", op(8, "*", "chunk"))
     store = do(
         "tma_store_2d",
@@ -249,11 +243,15 @@ def epilogue() -> tuple[CStmt, ...]:
             "j",
             op("kBlockN", "/", 16),
             Declare("u32", "fragment", dimensions=(Literal(4),)),
-            loop("q", 4, AssignC(c.index("fragment", "q"), pair), unroll=True),
+            loop(
+                "q",
+                4,
+                Declare("half2", "pair", pair, const=True),
+                AssignC(c.index("fragment", "q"), Reinterpret("u32", n("pair"), const=True)),
+                unroll=True,
+            ),
             Declare("int", "chunk", chunk, const=True, comment="8-column chunk under the 128-byte swizzle"),
-            do("stmatrix_x4", c.expr("&shared.C_shared[j / 4][consumer][row][8 * chunk]"), "fragment")
-            if target is None
-            else Expression(c.call("stmatrix_x4", _address(target), "fragment")),
+            do("stmatrix_x4", Prefix("&", target), "fragment"),
             unroll=True,
             comment="one stmatrix writes 16 rows x 16 columns",
         ),
@@ -261,12 +259,6 @@ def epilogue() -> tuple[CStmt, ...]:
         synchronise,
         IfC(leader, (loop("group", "kColumnGroups", store, unroll=True), do("tma_store_commit"))),
     )
-
-
-def _address(target: CExpr) -> CExpr:
-    from tilegen.model.expressions import Prefix
-
-    return Prefix("&", target)
 
 
 def consumers() -> tuple[CStmt, ...]:
@@ -283,7 +275,7 @@ def consumers() -> tuple[CStmt, ...]:
             dimensions=(Literal(128),),
             comment="rows 64 * consumer + 16 * warp + lane / 4 (+ 8), columns 8 j + 2 (lane % 4)",
         ),
-        Declare("PipelineState", "ring", c.call("PipelineState", 0)),
+        Declare("auto", "ring", c.call("RingState<kStages>", 0)),
         Blank(),
         tiles_loop(COORDINATES, Blank(), *main_loop(), *epilogue()),
         IfC(op("thread", "==", 0), (do("tma_store_wait_read"),)),
@@ -373,14 +365,8 @@ def matmul_model() -> KernelModel:
             ),
         ),
         primitives=primitives(),
-        helpers=("pipeline_state", "tile_coordinates"),
-        helper_values=(
-            ("stages", n("kStages")),
-            (
-                "raster_comment",
-                "Row groups of kRasterGroup tiles, column by column inside a group: matmul.py:19  T.use_swizzle",
-            ),
-        ),
+        helpers=("ring_state", "raster_tiles"),
+        helper_values=(("first", "bx"), ("second", "by"), ("order", "row")),
         body=(*prologue(), *producer(), *consumers()),
         launch=Launch(
             grid=(c.call("min", tiles, "multiprocessors"), Literal(1), Literal(1)),

@@ -47,7 +47,8 @@ def logical_lines(text: str) -> list[Line]:
         stripped = code.strip()
         if pending is not None and (stripped or comment):
             joint = "" if pending.code.endswith(("(", "[")) or stripped.startswith((")", "]")) else " "
-            pending = replace(pending, code=pending.code + joint + stripped, comment=comment)
+            both = " ".join(part for part in (pending.comment, comment) if part)
+            pending = replace(pending, code=pending.code + joint + stripped, comment=both)
         else:
             indent = len(physical) - len(physical.lstrip(" ")) if physical.strip() else 0
             pending = Line(stripped, comment, indent)

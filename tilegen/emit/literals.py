@@ -30,6 +30,7 @@ _NARROW_INTEGERS = (
     "char",
 )
 _HEXADECIMAL_FROM = 1 << 16
+_FLOAT_OVERFLOW = float.fromhex("0x1.ffffffp127")  # rounds to infinity
 
 
 class LiteralError(TilegenError):
@@ -42,7 +43,7 @@ def literal(value: int | float | bool, type_name: str) -> str:
     Infinities and NaN are calls of the helpers `infinity()` and `not_a_number()`.
 
     Raises:
-        LiteralError: for an integer that needs more than 64 bits.
+        LiteralError: for an integer that needs more than 64 bits, or a float beyond float32's range.
     """
     if isinstance(value, bool) or type_name == "bool":
         return "true" if value else "false"
@@ -75,12 +76,13 @@ def _integer_text(value: int, suffix: str) -> str:
 
 def _float_text(value: float, type_name: str) -> str:
     suffix = "f" if type_name == "float" else ""
-    narrow = float(numpy.float32(value)) if suffix else value
-    if math.isnan(narrow):
+    if math.isnan(value):
         return "not_a_number()" if suffix else "double(not_a_number())"
-    if math.isinf(narrow):
+    if math.isinf(value):
         text = "infinity()" if suffix else "double(infinity())"
-        return text if narrow > 0 else f"-{text}"
+        return text if value > 0 else f"-{text}"
+    if suffix and abs(value) >= _FLOAT_OVERFLOW:
+        raise LiteralError(f"{value!r} is too large for a float of 32 bits; write T.inf for infinity")
     digits = str(numpy.float32(value)) if suffix else repr(value)
     mantissa, _, exponent = digits.partition("e")
     if exponent:

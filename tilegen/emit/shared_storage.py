@@ -52,13 +52,19 @@ def shared_layout(members: Sequence[SharedMember]) -> SharedLayout:
             explicit += [max(group, key=lambda member: member.alignment).name] if group[0].union else []
         if not group[0].union:
             start = end
-        end = max(_place(run, start, offsets, explicit) for run in _alternatives(group))
+        placed = [_place(run, start, offsets, explicit) for run in _alternatives(group)]
+        end = max(end for end, _ in placed)
+        if group[0].union:  # the size of a union is a multiple of its alignment
+            end = _aligned(end, max(strictest for _, strictest in placed))
     alignment = max((member.alignment for member in members), default=1)
     return SharedLayout(offsets, _aligned(end, alignment), alignment, tuple(explicit))
 
 
-def _place(run: Sequence[SharedMember], start: int, offsets: dict[str, int], explicit: list[str]) -> int:
-    """Lays the members of a struct one after another from `start` on and returns where the struct ends."""
+def _place(
+    run: Sequence[SharedMember], start: int, offsets: dict[str, int], explicit: list[str]
+) -> tuple[int, int]:
+    """Lays members one after another from `start` on; returns where they end, and their strictest alignment as C++
+    sees it."""
     position = start
     strictest = 1
     for member in run:
@@ -70,7 +76,7 @@ def _place(run: Sequence[SharedMember], start: int, offsets: dict[str, int], exp
         strictest = max(
             strictest, member.alignment if member.name in explicit else _natural(member.type_name)
         )
-    return _aligned(position, strictest) if run[0].union else position
+    return position, strictest
 
 
 def _natural(type_name: str) -> int:
