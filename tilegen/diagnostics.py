@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +21,17 @@ def register_source(file: str, first_line: int, lines: Sequence[str]) -> None:
     known = _SOURCES.setdefault(file, {})
     for number, line in enumerate(lines, first_line):
         known[number] = line.rstrip("\r\n")
+
+
+def closest(name: str, candidates: Iterable[str], count: int = 1) -> list[str]:
+    """The candidates that a misspelt name most likely means: equal but for case, then those that it begins, then the
+    similar ones."""
+    known = list(dict.fromkeys(candidates))
+    found = [known_name for known_name in known if known_name.lower() == name.lower()]
+    if len(name) > 2:
+        found += [known_name for known_name in known if known_name.startswith(name)]
+    found += difflib.get_close_matches(name, known, n=count, cutoff=0.6)
+    return list(dict.fromkeys(found))[:count]
 
 
 @dataclass(frozen=True, slots=True)

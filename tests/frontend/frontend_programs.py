@@ -1,5 +1,8 @@
 """Tile programs that several tests parse."""
 
+# Names and branches as kernels' authors write them.
+# ruff: noqa: E741, SIM108
+
 from __future__ import annotations
 
 from typing import Any
@@ -30,7 +33,14 @@ def matmul_relu(
 
 
 def lazy_matmul(
-    M: int, N: int, K: int, block_M: int, block_N: int, block_K: int, dtype: Any = "float16", accum: Any = "float"
+    M: int,
+    N: int,
+    K: int,
+    block_M: int,
+    block_N: int,
+    block_K: int,
+    dtype: Any = "float16",
+    accum: Any = "float",
 ) -> T.PrimFunc:
     """A GEMM as TileLang's documentation writes it."""
 
@@ -59,7 +69,16 @@ def lazy_matmul(
 LOG2E = 1.44269504
 
 
-def attention(Q, K, V, causal: bool = True, block_M: int = 128, block_N: int = 128, num_stages: int = 2, threads: int = 256):
+def attention(
+    Q,
+    K,
+    V,
+    causal: bool = True,
+    block_M: int = 128,
+    block_N: int = 128,
+    num_stages: int = 2,
+    threads: int = 256,
+):
     """FlashAttention forward, BSHD, grouped heads, ragged lengths, with the log-sum-exp."""
     batch, heads, heads_kv, seq_q, seq_k, dim = T.const("batch, heads, heads_kv, seq_q, seq_k, dim")
     Q: T.Tensor((batch, seq_q, heads, dim), T.float16)

@@ -1,5 +1,8 @@
 """Macros and functions inside a program are inlined."""
 
+# Tile programs, some of them wrong on purpose.
+# ruff: noqa: F841, F821
+
 from __future__ import annotations
 
 from typing import Any
@@ -106,7 +109,7 @@ def test_star_arguments() -> None:
 def test_errors_inside_macros_show_the_call() -> None:
     @T.macro
     def broken(tile: Any) -> None:
-        T.fill(tile, unknown)  # noqa: F821
+        T.fill(tile, unknown)
 
     def use(X):
         X: T.Tensor((64,), T.float32)

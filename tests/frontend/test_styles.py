@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from frontend_programs import attention, lazy_matmul, matmul_relu
@@ -26,7 +27,9 @@ def test_gemm_of_the_quick_start() -> None:
     program = _checked(parse(matmul_relu, {"A": spec, "B": spec}, {"block_N": 256}))
     head, _, body = to_text(program).partition("\n")
     assert head.startswith("program matmul_relu (")
-    assert body == """\
+    assert (
+        body
+        == """\
   block_M = 128
   block_N = 256
   block_K = 32
@@ -49,6 +52,7 @@ kernel grid (16, 32) as (bx, by) threads 128:
     C_local[i, j] = max(C_local[i, j], 0.0)
   copy C_local[0:+128, 0:+256] -> C[by * 128:+128, bx * 256:+256]
 """
+    )
 
 
 def test_every_node_knows_its_source_statement() -> None:
@@ -64,7 +68,7 @@ def test_every_node_knows_its_source_statement() -> None:
     }
     assert program.location.file == "tests/frontend/frontend_programs.py"
     gemm = next(s for s in each_statement(program.kernel.body) if isinstance(s, Gemm))
-    lines = open(matmul_relu.__code__.co_filename).read().split("\n")
+    lines = Path(matmul_relu.__code__.co_filename).read_text().split("\n")
     assert lines[gemm.location.line - 1].strip() == "T.gemm(A_shared, B_shared, C_local)"
 
 

@@ -1,5 +1,8 @@
 """Named scalars, variables that change, scopes."""
 
+# Tile programs, some of them wrong on purpose.
+# ruff: noqa: B007, F841, F821
+
 from __future__ import annotations
 
 from typing import Any
@@ -252,7 +255,7 @@ def test_use_before_assignment_and_unknown_names() -> None:
         X: T.Tensor((64,), T.float32)
         with T.Kernel(2) as bx:
             A_shared = T.alloc_shared((64,), T.float32)
-            T.clear(A_shred)  # noqa: F821
+            T.clear(A_shred)
             X[bx] = A_shared[0]
 
     wrong = fault(typo)

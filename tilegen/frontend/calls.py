@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
+from tilegen.diagnostics import closest
 from tilegen.errors import TilegenError
 from tilegen.frontend.context import Context
 from tilegen.frontend.macros import inline, macro_function
@@ -165,7 +165,7 @@ def _refuse_arguments(
     known = list(signature.parameters)
     for keyword in node.keywords:
         if keyword.arg is not None and keyword.arg not in signature.parameters:
-            close = difflib.get_close_matches(keyword.arg, known, n=1)
+            close = closest(keyword.arg, known)
             context.fail(
                 keyword,
                 f"T.{word} has no argument {keyword.arg}",
@@ -244,7 +244,7 @@ def _python_call(context: Context, node: ast.Call, function: Callable[..., Any])
 def _twin(name: str) -> str:
     import tilegen.language as language
 
-    close = difflib.get_close_matches(name, language.__all__, n=1)
+    close = closest(name, language.__all__)
     return close[0] if close else "exp"
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import operator
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, cast
 
+from tilegen.diagnostics import closest
 from tilegen.frontend import containers
 from tilegen.frontend.calls import call
 from tilegen.frontend.containers import python
@@ -138,7 +138,7 @@ def _name(context: Context, node: ast.Name) -> object:
         return unwrap(frame.outer(name))
     except KeyError:
         known = [known for scope in frame.scopes for known in scope] + list(frame.bound_at)
-        close = difflib.get_close_matches(name, known, n=1)
+        close = closest(name, known)
         context.fail(
             node,
             f"{name} is not defined",
@@ -165,7 +165,7 @@ def _attribute(context: Context, node: ast.Attribute) -> object:
             "it has .dtype and .astype(dtype); functions of it are words of the language, such as T.exp(x)",
         )
     if isinstance(value, ModuleType) and value.__name__ == "tilegen.language" and not hasattr(value, name):
-        close = difflib.get_close_matches(name, value.__all__, n=1, cutoff=0.5)
+        close = closest(name, value.__all__)
         context.fail(
             node,
             f"the tile language has no word T.{name}",

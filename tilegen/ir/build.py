@@ -206,7 +206,7 @@ def select(
 def cast(operand: Expr, dtype: DType, location: Location = NOWHERE) -> Expr:
     if operand.dtype == dtype:
         return operand
-    if isinstance(operand, Const) and dtype.bits >= 16:
+    if isinstance(operand, Const) and not (dtype.is_float and dtype.bits < 16):
         value = operand.value
         if dtype.is_integer:
             if not math.isfinite(value):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilegen.diagnostics import closest
 from tilegen.errors import TilegenError
 from tilegen.ir import build
 from tilegen.ir.expressions import BinaryOp, Const, Expr, Var
@@ -29,9 +30,7 @@ def as_dtype(dtype: object) -> DType:
     )
     if name in BY_NAME:
         return BY_NAME[name]
-    import difflib
-
-    close = difflib.get_close_matches(name, list(BY_NAME), n=3, cutoff=0.6)
+    close = closest(name, BY_NAME, 3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     raise TilegenError(f"unknown element type {name!r}{hint}")
 

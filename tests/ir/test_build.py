@@ -1,0 +1,109 @@
+"""Constructors of expressions: folding, neutral elements, dtypes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tilegen.ir import build
+from tilegen.ir.expressions import Cast, Const, Expr, Load, Var
+from tilegen.ir.nodes import Buffer
+from tilegen.ir.types import (
+    bfloat16,
+    bool_,
+    float8_e4m3fn,
+    float16,
+    float32,
+    int8,
+    int32,
+    int64,
+    uint8,
+    uint32,
+)
+
+n = Var("n", int32)
+f = Var("f", float32)
+h = Var("h", float16)
+
+
+@pytest.mark.parametrize(
+    "expr, expected",
+    [
+        (build.add(n, 0), n),
+        (build.add(0, n), n),
+        (build.mul(n, 1), n),
+        (build.mul(0, n), build.const(0)),
+        (build.sub(n, n), build.const(0)),
+        (build.floordiv(n, 1), n),
+        (build.binary("%", n, 1), build.const(0)),
+        (build.add(build.add(n, 2), 3), build.add(n, 5)),
+        (build.add(build.sub(n, 2), 2), n),
+        (build.binary("max", n, n), n),
+        (build.binary("and", build.binary("<", n, 1), True), build.binary("<", n, 1)),
+        (build.binary("or", build.binary("<", n, 1), True), build.const(True)),
+        (build.floordiv(-7, 2), build.const(-4)),
+        (build.binary("/", 1.0, 0.0), build.const(math.inf)),
+        (build.mul(f, 1.0), f),
+        (build.select(build.const(True), f, 1), f),
+        (build.cast(build.const(300), uint8), Const(44, uint8)),
+        (build.cast(build.const(-1), uint32), Const(2**32 - 1, uint32)),
+        (build.cast(build.const(200), int8), Const(-56, int8)),
+        (build.cast(build.const(2.75), int32), Const(2, int32)),
+        (build.invert(build.const(0)), build.const(-1)),
+        (build.logical_not(build.const(False)), build.const(True)),
+        (build.negate(build.const(2.0)), build.const(-2.0)),
+    ],
+)
+def test_folding(expr: Expr, expected: Expr) -> None:
+    assert expr == expected
+
+
+def test_zero_times_a_float_is_kept() -> None:
+    assert build.mul(f, 0.0) != build.const(0.0)  # f may be inf or nan
+    assert build.add(f, 0.0) != f  # f may be -0
+
+
+@pytest.mark.parametrize(
+    "left, right, dtype",
+    [
+        (h, build.const(2), float16),
+        (n, build.const(2.0), float32),
+        (h, Var("b", bfloat16), float32),
+        (h, f, float32),
+        (n, Var("l", int64), int64),
+        (n, Var("u", uint32), uint32),
+        (h, n, float16),
+        (Var("p", bool_), n, int32),
+    ],
+)
+def test_common_dtypes(left: Expr, right: Expr, dtype: object) -> None:
+    assert build.add(left, right).dtype == dtype
+    assert build.add(right, left).dtype == dtype
+
+
+def test_casts_that_cannot_fold() -> None:
+    assert isinstance(build.cast(build.const(math.inf), int32), Cast)
+    assert isinstance(build.cast(build.const(0.3), float8_e4m3fn), Cast)
+    with pytest.raises(ValueError, match="cannot reinterpret float32 as float16: their widths differ"):
+        build.bitcast(f, float16)
+
+
+def test_ceildiv_keeps_the_divisors_name() -> None:
+    named = Const(128, int32, name="block")
+    kept = build.ceildiv(n, named)
+    assert kept == build.floordiv(build.sub(build.add(n, build.const(128)), 1), 128) or "block" in repr(kept)
+    assert build.ceildiv(build.const(1000), named) == build.const(8)
+
+
+def test_division_by_zero() -> None:
+    with pytest.raises(ZeroDivisionError):
+        build.floordiv(build.const(1), 0)
+
+
+def test_an_element_has_its_buffers_dtype() -> None:
+    buffer = Buffer("b", (build.const(4),), float16, "shared")
+    assert Load(buffer, (n,)).dtype == float16
+    assert buffer.extents == (4,)
+    with pytest.raises(TypeError, match="b has a dynamic extent"):
+        _ = Buffer("b", (n,), float16, "global").extents
