@@ -71,8 +71,10 @@ def check_recipe(recipe: TensorMapRecipe) -> None:
     """The rules of cuTensorMapEncodeTiled, checked here so that the error can say which one is broken.
 
     Raises:
-        ArgumentError: a stride that is no multiple of 16 bytes, an extent outside 1…2³², a box outside 1…256.
+        ArgumentError: a stride that is no multiple of 16 bytes, an extent over 2³², a box outside 1…256.
     """
+    if 0 in recipe.extents:
+        return
     for stride in recipe.strides:
         if stride % 16 != 0 or not 0 < stride < 1 << 40:
             raise ArgumentError(
@@ -82,10 +84,10 @@ def check_recipe(recipe: TensorMapRecipe) -> None:
                 "pad the tensor's rows, or emit for a target without TMA",
             )
     for extent in recipe.extents:
-        if not 1 <= extent <= 1 << 32:
+        if not 0 <= extent <= 1 << 32:
             raise ArgumentError(
                 recipe.tensor,
-                "extents from 1 to 2**32 (the TMA unit's rule)",
+                "extents up to 2**32 (the TMA unit's rule)",
                 str(extent),
                 "pass a smaller tensor",
             )
@@ -106,6 +108,10 @@ def encode(recipe: TensorMapRecipe, pointer: int, driver: Encoder) -> tuple[int,
         ArgumentError: if the address is not aligned to 16 bytes.
         DeviceError: if the driver refuses.
     """
+    memory = ctypes.create_string_buffer(MAP_BYTES + _MAP_ALIGNMENT)
+    address = -(-ctypes.addressof(memory) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+    if 0 in recipe.extents:  # nothing of the tensor will be moved
+        return address, memory
     if pointer % 16 != 0:
         raise ArgumentError(
             recipe.tensor,
@@ -114,8 +120,6 @@ def encode(recipe: TensorMapRecipe, pointer: int, driver: Encoder) -> tuple[int,
             "pass a contiguous copy instead of a view that starts inside another tensor",
         )
     rank = len(recipe.extents)
-    memory = ctypes.create_string_buffer(MAP_BYTES + _MAP_ALIGNMENT)
-    address = -(-ctypes.addressof(memory) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
     status = driver.encode_tensor_map(
         address,
         DATA_TYPES[recipe.dtype],
