@@ -135,6 +135,7 @@ RULES: tuple[Rule, ...] = (
     Rule("named_barrier_arrive"),
     Rule("exp2_approx"),
     Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2", "f32x2", "f32x4")),)),
+    Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32", "f16", "bf16")))),
     Rule("lop3"),
     Rule("byte_permute"),
 )

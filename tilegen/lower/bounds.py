@@ -6,9 +6,9 @@ from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Loop
 from tilegen.ir import build
 from tilegen.ir.affine import interval, is_always_true
-from tilegen.ir.expressions import Const, Expr
+from tilegen.ir.expressions import Const, Expr, Load
 from tilegen.ir.nodes import For, Persistent
-from tilegen.ir.walk import each_statement
+from tilegen.ir.walk import each_statement, subexpressions
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import ranges
 
@@ -52,9 +52,12 @@ def padding_conditions(loop: Loop, partition: Fragment) -> list[Expr]:
 
 
 def tensor_conditions(indices: tuple[Expr, ...], shape: tuple[Expr, ...], known: Ranges) -> list[Expr]:
-    """What keeps an access inside a tensor, as far as ranges do not prove it."""
+    """What keeps an access inside a tensor, as far as ranges do not prove it. Indices that are data are taken as they
+    are: only the program can know what they may be."""
     conditions = []
     for index, extent in zip(indices, shape, strict=True):
+        if any(isinstance(part, Load) for part in subexpressions(index)):
+            continue
         above = build.binary(">=", index, build.const(0))
         below = build.binary("<", index, extent)
         conditions += [condition for condition in (above, below) if not is_always_true(condition, known)]

@@ -15,10 +15,12 @@ from tilegen.inference.vector_access import access_width
 from tilegen.ir import build
 from tilegen.ir.affine import substitute
 from tilegen.ir.expressions import Expr, Load
-from tilegen.ir.nodes import Buffer
+from tilegen.ir.nodes import AtomicElement, AtomicOp, Buffer
 from tilegen.ir.types import DType
+from tilegen.ir.walk import each_statement
 from tilegen.lower import shared_tiles
 from tilegen.lower.addresses import global_element, shared_element_at
+from tilegen.lower.atomic import vector_atomic
 from tilegen.lower.bounds import Ranges, loop_ranges, padding_conditions, tensor_conditions
 from tilegen.lower.context import Context
 from tilegen.lower.element_names import ElementNames, owner_conditions
@@ -162,7 +164,17 @@ class ElementAccess:
         decisions = self.context.decisions
         layout = decisions.shared.get(actual.name)
         found = access_width(moved, self.loop.names, self.partition, decisions.divisors, layout)
+        if found is not None and access.kind == "atomic":
+            atomic = vector_atomic(self.context.target, self._atomic_op(access), actual, found[1])
+            return atomic.elements if atomic else 1
         return found[1] if found else 1
+
+    def _atomic_op(self, access: Access) -> AtomicOp:
+        """The operation of an atomic access of the body."""
+        for statement in each_statement(self.loop.body):
+            if isinstance(statement, AtomicElement) and statement.buffer.name == access.buffer.name:
+                return statement.op
+        return "add"
 
     def register_run(self, buffer: Buffer, indices: tuple[Expr, ...], width: int) -> bool:
         """Whether `width` neighbours of the vector lie in neighbouring registers, from a multiple of `width` on."""

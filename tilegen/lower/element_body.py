@@ -12,7 +12,7 @@ from tilegen.ir.expressions import Binary, Cast, Expr, Load
 from tilegen.ir.nodes import Assign, AtomicElement, For, If, Let, Stmt, Store
 from tilegen.ir.types import float32
 from tilegen.lower.addresses import as_vector
-from tilegen.lower.atomic import atomic_update
+from tilegen.lower.atomic import atomic_update, vector_atomic, vector_update
 from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.loops import loop_head
@@ -120,14 +120,13 @@ def _each_vector(access: ElementAccess, width: int, move: Callable[[CExpr], CStm
 
 def _name_targets(access: ElementAccess, vectors: _Vectors) -> None:
     """Declares an array for each store that memory takes in vectors, and the store that empties it."""
-    language = access.language.language
     for position, statement in enumerate(access.loop.body):
-        if not isinstance(statement, Store):
+        if not isinstance(statement, Store | AtomicElement):
             continue
         indices = tuple(substitute(index, access.lets) for index in statement.indices)
-        one = Access("store", statement.buffer, indices)
+        one = Access("store" if isinstance(statement, Store) else "atomic", statement.buffer, indices)
         width = access.width(one)
-        if width == 1 or _stored_pair(access, statement, width):
+        if width == 1 or (isinstance(statement, Store) and _stored_pair(access, statement, width)):
             continue
         name = _array_name(access, vectors, statement.buffer.name)
         vectors.targets[position] = name
@@ -139,14 +138,24 @@ def _name_targets(access: ElementAccess, vectors: _Vectors) -> None:
         )
 
         def empty(at: CExpr, one: Access = one, name: str = name, width: int = width) -> CStmt:
-            value = as_vector(c.index(name, at), one.buffer.dtype, width, language, const=True)
-            target = access.element(one.buffer, one.indices, at)
-            return AssignC(as_vector(target, one.buffer.dtype, width, language), value)
+            return _moved_vector(access, one, c.index(name, at), at, width)
 
         moved = _each_vector(access, width, empty)
         missing = c.conjunction(access.missing(one, Literal(0)))
         vectors.stores.append(moved if missing is None else IfC(missing, (moved,)))
         access.context.note_vector(statement.buffer)
+
+
+def _moved_vector(access: ElementAccess, one: Access, values: CExpr, at: CExpr, width: int) -> CStmt:
+    """A vector from registers to memory, stored or added."""
+    target = access.element(one.buffer, one.indices, at)
+    if one.kind == "atomic":
+        atomic = vector_atomic(access.context.target, "add", one.buffer, width)
+        assert atomic is not None and atomic.elements == width
+        return vector_update(access.context, atomic, target, values)
+    language = access.language.language
+    value = as_vector(values, one.buffer.dtype, width, language, const=True)
+    return AssignC(as_vector(target, one.buffer.dtype, width, language), value)
 
 
 def _stored_pair(access: ElementAccess, store: Store, width: int) -> bool:
@@ -161,7 +170,7 @@ def _has_lets(access: ElementAccess) -> bool:
 # ------------------------------------------------------------------------------------------- elements
 
 
-def pair_operand(access: ElementAccess, store: Store) -> Expr | None:
+def pair_operand(access: ElementAccess, store: Store | AtomicElement) -> Expr | None:
     """The float32 value that a store rounds to 16 bits, where the language converts two at once."""
     match store.value:
         case Cast(operand, dtype) if dtype.name in PAIRS and operand.dtype == float32:
@@ -195,15 +204,19 @@ def _over_elements(access: ElementAccess, body: tuple[CStmt, ...], step: int) ->
 
 def _pair(access: ElementAccess, statement: Stmt, position: int, vectors: _Vectors) -> CStmt | None:
     """Two conversions at once, to neighbouring places of an array or of memory."""
-    if not isinstance(statement, Store):
+    if not isinstance(statement, Store | AtomicElement):
         return None
     operand = pair_operand(access, statement)
     if operand is None:
         return None
     buffer, indices = statement.buffer, statement.indices
     array = vectors.targets.get(position)
+    if array is None and isinstance(statement, AtomicElement):
+        return None
     one = Access("store", buffer, indices)
-    in_memory = array is None and _stored_pair(access, statement, access.width(one))
+    in_memory = (
+        array is None and isinstance(statement, Store) and _stored_pair(access, statement, access.width(one))
+    )
     if array is None and not in_memory and not access.register_run(buffer, indices, 2):
         return None
     type_name, function = PAIRS[buffer.dtype.name]
@@ -232,7 +245,14 @@ def _statements(
                 out += _store(access, statement, fine, array)
             case AtomicElement(op, buffer, indices, value):
                 target = access.element(buffer, _indices(access, indices), fine)
-                update = atomic_update(access.context, op, buffer, target, access.expression(value, fine))
+                if vectors is not None and position in vectors.targets:
+                    out.append(
+                        AssignC(c.index(vectors.targets[position], fine), access.expression(value, fine))
+                    )
+                    continue
+                update = atomic_update(
+                    access.context, op, buffer, target, access.expression(value, fine), statement.location
+                )
                 out += _guarded(access, Access("atomic", buffer, _indices(access, indices)), fine, update)
             case Let(var, value, mutable):
                 name = access.type_name(var.dtype)
@@ -241,9 +261,8 @@ def _statements(
                     access.lets[var.name] = substitute(value, access.lets)
             case Assign(var, value):
                 out.append(AssignC(Name(var.name), access.expression(value, fine)))
-            case If(condition, then, otherwise):
-                branches = [tuple(_statements(access, part, fine)) for part in (then, otherwise)]
-                out.append(IfC(access.expression(condition, fine), branches[0], branches[1]))
+            case If():
+                out.append(_branch(access, statement, fine))
             case For():
                 out.append(_inner_loop(access, statement, fine))
             case _:
@@ -253,6 +272,24 @@ def _statements(
                     remedy="move the statement out of the T.Parallel loop",
                 )
     return out
+
+
+def _branch(access: ElementAccess, branch: If, fine: CExpr) -> CStmt:
+    """A branch; what its condition says needs no guard inside."""
+    conditions = [access.expression(part, fine) for part in _conjuncts(branch.condition)]
+    known = access.implied
+    access.implied = [*known, *conditions]
+    then = _statements(access, branch.then, fine)
+    access.implied = known
+    condition = c.conjunction(conditions)
+    assert condition is not None
+    return IfC(condition, tuple(then), tuple(_statements(access, branch.otherwise, fine)))
+
+
+def _conjuncts(condition: Expr) -> list[Expr]:
+    if isinstance(condition, Binary) and condition.op == "and":
+        return [*_conjuncts(condition.left), *_conjuncts(condition.right)]
+    return [condition]
 
 
 def _indices(access: ElementAccess, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -15,6 +15,7 @@ from tilegen.ir.expressions import Cast, Expr
 from tilegen.ir.nodes import AtomicElement, Buffer, Let, Store
 from tilegen.ir.types import float32
 from tilegen.lower import shared_tiles
+from tilegen.lower.atomic import vector_atomic
 from tilegen.lower.context import Context
 from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
@@ -63,9 +64,14 @@ def vector_of(context: Context, loop: Loop, partition: Fragment) -> int:
     known, shared = context.decisions.divisors, context.decisions.shared
     widths = []
     for access in loop.accesses:
-        if access.buffer.scope in ("global", "shared") and access.kind != "atomic":
-            found = access_width(access, loop.names, partition, known, shared.get(access.buffer.name))
-            widths.append(found[1] if found else 1)
+        if access.buffer.scope not in ("global", "shared"):
+            continue
+        found = access_width(access, loop.names, partition, known, shared.get(access.buffer.name))
+        width = found[1] if found else 1
+        if access.kind == "atomic":
+            atomic = vector_atomic(context.target, "add", access.buffer, width)
+            width = atomic.elements if atomic else 1
+        widths.append(width)
     innermost = partition.register_shape[-1]
     widest = max(widths, default=1)
     if widest == 1 and innermost % 2 == 0 and _converts_pairs(loop, context.target.language):

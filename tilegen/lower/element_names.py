@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tilegen.inference.access import Digit, merged_digits
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.loops import Loop
 from tilegen.lower.context import Context
-from tilegen.lower.register_index import Symbol
-from tilegen.lower.threads import register_part, thread_part
+from tilegen.lower.register_index import Symbol, digit_sum
+from tilegen.lower.threads import thread_part
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import CStmt, Declare, ForC
@@ -36,21 +37,13 @@ class ElementNames:
 
     def at(self, fine: CExpr) -> dict[str, CExpr]:
         """The loop variables at an element of the vector."""
-        inner = self._inner()
-        result = {}
-        for axis, name in enumerate(self.loop.names):
-            result[name] = c.add(self.variables[name], register_part(inner, axis, (fine,)))
-        return result
-
-    def _inner(self) -> Fragment:
-        taken, left = [], self.vector
-        for mode in self.partition.registers[-1]:
-            take = min(left, mode.extent)
-            if take > 1:
-                taken.append(Mode(take, mode.steps))
-            left //= take
-        rank = self.partition.rank
-        return Fragment(self.partition.tile, (), (tuple(taken) or (Mode(1, (0,) * rank),),))
+        last = self.symbols[-1]
+        still = Symbol(Literal(0), last.extent, fine, last.vector)
+        symbols = (*(Symbol(Literal(0), symbol.extent) for symbol in self.symbols[:-1]), still)
+        return {
+            name: c.add(self.variables[name], digit_sum(register_digits_of(self.partition, axis), symbols))
+            for axis, name in enumerate(self.loop.names)
+        }
 
     def symbols_at(self, fine: CExpr) -> tuple[Symbol, ...]:
         return (*self.symbols[:-1], self.symbols[-1].at(fine))
@@ -95,14 +88,9 @@ def element_names(context: Context, loop: Loop, partition: Fragment, vector: int
         symbols.append(Symbol(coarse, extent, Literal(0), step))
     variables: dict[str, CExpr] = {}
     definitions: dict[str, CExpr] = {}
-    outer = Fragment(
-        partition.tile,
-        partition.threads,
-        (*partition.registers[:-1], _without(partition.registers[-1], vector, partition.rank)),
-    )
-    positions = tuple(symbol.coarse for symbol in symbols)
     for axis, name in enumerate(loop.names):
-        value = c.add(thread_part(outer, axis, context.threads), register_part(outer, axis, positions))
+        along = digit_sum(register_digits_of(partition, axis), tuple(symbols))
+        value = c.add(thread_part(partition, axis, context.threads), along)
         if isinstance(value, Literal | Name):
             variables[name] = value
         else:
@@ -130,17 +118,16 @@ def _free(name: str, reserved: dict[str, None]) -> str:
     return candidate
 
 
-def _without(modes: tuple[Mode, ...], vector: int, rank: int) -> tuple[Mode, ...]:
-    """The modes with their first `vector` positions standing still."""
-    kept: list[Mode] = []
-    for mode in modes:
-        take = min(vector, mode.extent)
-        if take > 1:
-            kept.append(Mode(take, (0,) * rank))
-        if mode.extent > take:
-            kept.append(Mode(mode.extent // take, tuple(take * step for step in mode.steps)))
-        vector //= take
-    return tuple(kept) or (Mode(1, (0,) * rank),)
+def register_digits_of(partition: Fragment, axis: int) -> tuple[Digit, ...]:
+    """A register's share of a coordinate, as digits of its index."""
+    digits = []
+    for symbol, modes in enumerate(partition.registers):
+        divisor = 1
+        for mode in modes:
+            if mode.steps[axis]:
+                digits.append(Digit(symbol, divisor, mode.extent, mode.steps[axis]))
+            divisor *= mode.extent
+    return merged_digits(digits)
 
 
 def owner_conditions(context: Context, partition: Fragment) -> list[CExpr]:

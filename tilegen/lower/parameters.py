@@ -63,12 +63,12 @@ def _read_only(context: Context, tensor: Buffer) -> bool:
 
 def _accumulated(context: Context, tensor: Buffer) -> bool:
     """Whether an output is only ever added to by atomics."""
-    from tilegen.ir.nodes import AtomicElement, AtomicTile
+    from tilegen.ir.nodes import AtomicElement, AtomicTile, If
 
     if tensor.role != "output":
         return False
     writers = [
-        s for s in each_statement(context.program.kernel.body) if not hasattr(s, "body") and tensor in writes(s)
+        s for s in each_statement(context.program.kernel.body) if not hasattr(s, "body") and not isinstance(s, If) and tensor in writes(s)
     ]
     return bool(writers) and all(isinstance(s, AtomicElement | AtomicTile) for s in writers)
 

@@ -228,7 +228,10 @@ def _in_warp(reduction: _Reduction) -> list[CStmt]:
 
     def exchange(distance: CExpr) -> CStmt:
         other = dialect(context).shuffle_xor(place, distance)
-        return AssignC(place, _combined(reduction, place, other))
+        op = _COMBINED[reduction.node.op]
+        if op in ("max", "min"):
+            return AssignC(place, _combined(reduction, place, other))
+        return AssignC(place, other, f"{op}=")
 
     doubling = all(mask == masks[0] << position for position, mask in enumerate(masks))
     if doubling and len(masks) > 2:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tilegen.inference.loops import Access
 from tilegen.ir.expressions import Load
-from tilegen.ir.nodes import Store
+from tilegen.ir.nodes import AtomicElement, Store
 from tilegen.lower.addresses import as_vector, zero_vector
+from tilegen.lower.atomic import vector_atomic, vector_update
 from tilegen.lower.element_access import ElementAccess
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Ternary
@@ -17,12 +18,16 @@ def vector_copy(access: ElementAccess) -> list[CStmt] | None:
     match access.loop.body:
         case (Store(buffer, indices, Load(source, places)),) if source.dtype == buffer.dtype:
             store, load = Access("store", buffer, indices), Access("load", source, places)
+        case (AtomicElement(_, buffer, indices, Load(source, places)),) if source.dtype == buffer.dtype:
+            store, load = Access("atomic", buffer, indices), Access("load", source, places)
         case _:
             return None
     width = access.vector
     if width == 1 or not (_moves(access, store, width) and _moves(access, load, width)):
         return None
     first = Literal(0)
+    if store.kind == "atomic":
+        return _atomic(access, store, load)
     value = _vector(access, load, width, const=True)
     condition = c.conjunction(access.conditions(store, first))
     access.implied = access.conditions(store, first)
@@ -32,6 +37,22 @@ def vector_copy(access: ElementAccess) -> list[CStmt] | None:
     moved = AssignC(_vector(access, store, width), value)
     access.context.note_vector(store.buffer, load.buffer)
     return [moved] if condition is None else [IfC(condition, (moved,))]
+
+
+def _atomic(access: ElementAccess, store: Access, load: Access) -> list[CStmt] | None:
+    """Registers added to memory a vector at a time; None where the elements come from memory."""
+    if access.memory(load.buffer).scope != "fragment":
+        return None
+    width = access.vector
+    atomic = vector_atomic(access.context.target, "add", store.buffer, width)
+    assert atomic is not None and atomic.elements == width, "the loop's step is what the instruction adds"
+    access.context.align(load.buffer.name, width * load.buffer.dtype.bytes)
+    access.context.note_vector(store.buffer)
+    values = access.element(load.buffer, load.indices, Literal(0))
+    target = access.element(store.buffer, store.indices, Literal(0))
+    update = vector_update(access.context, atomic, target, values)
+    condition = c.conjunction(access.conditions(store, Literal(0)))
+    return [update] if condition is None else [IfC(condition, (update,))]
 
 
 def _moves(access: ElementAccess, one: Access, width: int) -> bool:
