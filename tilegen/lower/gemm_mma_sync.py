@@ -23,15 +23,9 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
     """C += A B of one tile. Fragments of A and B that come from shared memory are read one step ahead."""
     decision = context.decisions.gemms[gemm]
     context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
-    repeat_m, repeat_n = decision.repeats
     steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
     ahead = decision.steps > 1
-    out: list[CStmt] = []
-    slots = (Literal(2),) if ahead else ()
-    if decision.a_source == "shared":
-        out.append(Declare("u32", "a", dimensions=(*slots, Literal(repeat_m), Literal(4))))
-    if decision.b_source == "shared":
-        out.append(Declare("u32", "b", dimensions=(*slots, Literal(repeat_n), Literal(2))))
+    out = declare_operands(decision, (Literal(2),) if ahead else ())
     first = loads(context, gemm, decision, Literal(0), Literal(0) if ahead else None)
     out += first
     kk = Name("kk")
@@ -41,6 +35,17 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
         body.append(IfC(c.operation("<", c.add(kk, 1), steps), tuple(following)))
     body += multiply(gemm, decision, kk, c.mod(kk, 2) if ahead else None)
     out.append(ForC("kk", Literal(0), steps, tuple(body), unroll=True, comment="loads run one step of 16 k ahead"))
+    return out
+
+
+def declare_operands(decision: GemmDecision, slots: tuple[CExpr, ...]) -> list[CStmt]:
+    """Registers for the operands that come from shared memory."""
+    repeat_m, repeat_n = decision.repeats
+    out: list[CStmt] = []
+    if decision.a_source == "shared":
+        out.append(Declare("u32", "a", dimensions=(*slots, Literal(repeat_m), Literal(4))))
+    if decision.b_source == "shared":
+        out.append(Declare("u32", "b", dimensions=(*slots, Literal(repeat_n), Literal(2))))
     return out
 
 

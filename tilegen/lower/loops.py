@@ -31,7 +31,8 @@ def loop_head(context: Context, loop: For) -> LoopHead:
     runs = isinstance(start, Const) and isinstance(stop, Const) and start.value < stop.value
     context.environment[loop.var.name] = Name(loop.var.name)
     low, _ = interval(start, ranges(context))
-    context.ranges[loop.var.name] = (low, None)
+    _, high = interval(stop, ranges(context))
+    context.ranges[loop.var.name] = (low, None if high is None else high - 1)
     return LoopHead(
         loop.var.name,
         scalar(context, start),

@@ -12,6 +12,7 @@ from tilegen.ir.types import int32
 from tilegen.lower.context import Context
 from tilegen.lower.copy_async import lower_async_copy
 from tilegen.lower.loops import LoopHead, loop_head
+from tilegen.lower.rotated_loop import rotated_loop
 from tilegen.lower.statements import lower_statements
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Literal, Name
@@ -33,6 +34,11 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
         f"{loop.var.name}: {stages} stages, cp.async runs {stages - 1} iterations ahead; one barrier an iteration"
     )
     load = context.name("load_tiles")
+    gemm = _only_gemm(context, loop, copies)
+    if gemm is not None:
+        main = rotated_loop(context, loop, head, copies, gemm, load, depth)
+    else:
+        main = [_main(context, loop, head, copies, load, depth)]
     return [
         Blank(),
         Comment(f"Starts the loads of iteration {head.variable} into a stage of the ring"),
@@ -40,9 +46,22 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
         Blank(),
         _fill(loop, head, load, depth, stages),
         Blank(),
-        _main(context, loop, head, copies, load, depth),
+        *main,
         Expression(c.call("cp_async_wait", template=(0,))),
     ]
+
+
+def _only_gemm(context: Context, loop: For, copies: tuple[Copy, ...]) -> Gemm | None:
+    """The gemm that is all a loop does besides its loads, where its operands alternate between two register slots."""
+    rest = [s for s in loop.body if not any(s is copy for copy in copies)]
+    if len(rest) != 1 or not isinstance(rest[0], Gemm):
+        return None
+    decision = context.decisions.gemms[rest[0]]
+    staged = {copy.target.buffer.name for copy in copies}
+    operands = {rest[0].a.buffer.name, rest[0].b.buffer.name}
+    if decision.family != "mma_sync" or decision.steps % 2 or not operands <= staged or rest[0].clear:
+        return None
+    return rest[0]
 
 
 def _loads(context: Context, loop: For, copies: tuple[Copy, ...], name: str) -> CStmt:

@@ -38,7 +38,10 @@ def ranges(context: Context) -> dict[str, tuple[int | None, int | None]]:
     """What is known of the kernel's integers: extents and block indices are never negative."""
     program = context.program
     known: dict[str, tuple[int | None, int | None]] = {var.name: (0, None) for var in program.extents}
-    known.update({var.name: (0, None) for var in program.kernel.block_vars})
+    for var, extent in zip(program.kernel.block_vars, program.kernel.grid, strict=False):
+        # A cluster may reach beyond the grid.
+        inside = isinstance(extent, Const) and context.plan.cluster_size == 1
+        known[var.name] = (0, int(extent.value) - 1 if inside else None)
     known.update(context.ranges)
     return known
 

@@ -17,10 +17,10 @@ from tilegen.schedule.analysis import each_statement, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.rasterise import default_rasterisation
-from tilegen.schedule.registers import fragment_registers
+from tilegen.schedule.registers import fragment_registers, operand_registers
 from tilegen.target import Target
 
-LOOP_REGISTERS = 64  # addresses and operand fragments beside the accumulators
+LOOP_REGISTERS = 64  # addresses and counters beside accumulators and operands
 
 
 def plan_multistage(program: Program, target: Target, decisions: Decisions) -> Plan | str:
@@ -119,4 +119,5 @@ def _residency(kernel: Kernel, decisions: Decisions, target: Target, used: int) 
     if 2 * (used + limits.reserved_shared_bytes) > limits.shared_bytes_per_multiprocessor:
         return 1
     registers = limits.registers_per_multiprocessor // (2 * kernel.threads)
-    return 2 if registers >= fragment_registers(kernel, decisions) + LOOP_REGISTERS else 1
+    needed = fragment_registers(kernel, decisions) + operand_registers(kernel, decisions) + LOOP_REGISTERS
+    return 2 if registers >= needed else 1

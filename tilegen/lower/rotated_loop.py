@@ -1,0 +1,75 @@
+"""A multistage loop around one warp-level gemm, rotated so that operands are always one step of k ahead.
+
+The last step of a tile reads the first operands of the next one, so that the tensor cores do not wait at the tile's
+border.
+"""
+
+from __future__ import annotations
+
+from tilegen.ir.nodes import Copy, For, Gemm
+from tilegen.lower import shared_tiles
+from tilegen.lower.context import Context
+from tilegen.lower.gemm_mma_sync import STEP, declare_operands, loads, multiply
+from tilegen.lower.loops import LoopHead
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Lambda, Literal, Name
+from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC, IfC
+
+
+def rotated_loop(
+    context: Context, loop: For, head: LoopHead, copies: tuple[Copy, ...], gemm: Gemm, load: str, depth: CExpr
+) -> list[CStmt]:
+    """The loop behind the ring's first fill; `load` starts the loads of an iteration into a stage."""
+    decision = context.decisions.gemms[gemm]
+    context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
+    extents = shared_tiles.extent_constants(context, gemm.a.buffer)
+    steps = c.div(extents[0 if gemm.transpose_a else 1], STEP)
+    operands = context.name("load_operands")
+    names = [copy.target.buffer.name for copy in copies]
+    context.ring_stage.update(dict.fromkeys(names, Name("stage")))
+    reads = loads(context, gemm, decision, Name("step"), Name("slot"))
+    for name in names:
+        context.ring_stage.pop(name)
+    parameters = (("int", "slot"), ("int", "stage"), ("int", "step"))
+    pending = c.expr(0) if context.plan.stages[loop] == 2 else c.sub(depth, 2)
+    landed: list[CStmt] = [Expression(c.call("cp_async_wait", template=(pending,))), context.synchronise()]
+    ahead = f"{head.variable}_ahead"
+    iteration = c.sub(head.variable, head.start)
+    kk = Name("kk")
+    issue = Expression(c.call(load, c.mod(c.sub(ahead, head.start), depth), ahead))
+    start_loads: tuple[CStmt, ...] = (
+        Declare("int", ahead, c.add(head.variable, c.sub(depth, 1)), const=True),
+        IfC(c.operation("<", ahead, head.stop), (issue,)),
+        Expression(c.call("cp_async_commit")),
+    )
+    following = Expression(c.call(operands, c.mod(c.add(kk, 1), 2), "stage", c.add(kk, 1)))
+    after = c.add(head.variable, 1)
+    border: tuple[CStmt, ...] = (
+        *landed,
+        Expression(c.call(operands, 0, c.mod(c.sub(after, head.start), depth), 0)),
+    )
+    step: list[CStmt] = [
+        IfC(
+            c.operation("<", c.add(kk, 1), steps),
+            (following,),
+            (IfC(c.operation("<", after, head.stop), border),),
+            comment="one step of 16 k ahead; at the end of the tile, in the next one",
+        ),
+        IfC(c.operation("==", kk, 0), start_loads, comment="all threads have left the tile before this one"),
+        *multiply(gemm, decision, kk, c.mod(kk, 2)),
+    ]
+    first = Expression(c.call(operands, 0, 0, 0))
+    body: list[CStmt] = [
+        Declare("int", "stage", c.mod(iteration, depth), const=True),
+        *context.comment(gemm.location),
+        ForC("kk", Literal(0), steps, tuple(step), unroll=True),
+    ]
+    return [
+        *declare_operands(decision, (Literal(2),)),
+        Comment("Reads the operands of one step of 16 k from a stage into a slot of registers"),
+        Declare("auto", operands, Lambda(parameters, tuple(reads)), const=True),
+        Blank(),
+        *landed,
+        first if head.runs else IfC(c.operation("<", head.start, head.stop), (first,)),
+        ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment),
+    ]
