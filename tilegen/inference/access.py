@@ -155,12 +155,12 @@ def _register_table(
         wanted = where - places.threads[:, axis, None]
         low = numpy.where(valid, wanted, numpy.iinfo(numpy.int64).max).min(axis=0)
         high = numpy.where(valid, wanted, numpy.iinfo(numpy.int64).min).max(axis=0)
-        if (low != high)[~lost].any():
+        if numpy.any((low != high) & ~lost):
             return None
         span = int(max(places.registers[:, axis].max(), low[~lost].max(initial=0))) + 2
         keys = keys * span + numpy.where(lost, 0, low)
         register_keys = register_keys * span + places.registers[:, axis]
-        if (low[~lost] < 0).any():
+        if numpy.any((low < 0) & ~lost):
             return None
     found = {int(key): position for position, key in reversed(list(enumerate(register_keys)))}
     shape = fragment.register_shape

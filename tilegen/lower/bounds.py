@@ -6,7 +6,7 @@ from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Loop
 from tilegen.ir import build
 from tilegen.ir.affine import interval, is_always_true
-from tilegen.ir.expressions import Const, Expr, Load
+from tilegen.ir.expressions import Expr, Load
 from tilegen.ir.nodes import For, Persistent
 from tilegen.ir.walk import each_statement, subexpressions
 from tilegen.lower.context import Context
@@ -18,10 +18,7 @@ Ranges = dict[str, tuple[int | None, int | None]]
 def kernel_ranges(context: Context) -> Ranges:
     """Inclusive bounds of every variable of the kernel that runs over a known range."""
     known = ranges(context)
-    kernel = context.program.kernel
-    for var, extent in zip(kernel.block_vars, kernel.grid, strict=False):
-        known[var.name] = (0, int(extent.value) - 1 if isinstance(extent, Const) else None)
-    for statement in each_statement(kernel.body):
+    for statement in each_statement(context.program.kernel.body):
         match statement:
             case For(var, start, stop):
                 last = interval(stop, known)[1]

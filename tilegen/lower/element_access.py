@@ -13,9 +13,9 @@ from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Access, Loop
 from tilegen.inference.vector_access import access_width
 from tilegen.ir import build
-from tilegen.ir.affine import substitute
-from tilegen.ir.expressions import Expr, Load
+from tilegen.ir.expressions import Expr, Load, Var
 from tilegen.ir.nodes import AtomicElement, AtomicOp, Buffer
+from tilegen.ir.traversal import children, rebuild, substitute
 from tilegen.ir.types import DType
 from tilegen.ir.walk import each_statement
 from tilegen.lower import shared_tiles
@@ -80,13 +80,13 @@ class ElementAccess:
         """A scalar at one element of the vector."""
         here = self.names.at(fine)
         fixed = {name: build.const(v) for name, value in here.items() if (v := c.value_of(value)) is not None}
-        saved = dict(self.context.environment)
+        saved = dict(self.context.environment), dict(self.context.ranges)
         self.context.environment.update(here)
+        self.context.ranges.update(self.known)
         try:
-            return scalar(self.context, substitute(expr, fixed), lambda load: self.loaded(load, fine))
+            return scalar(self.context, _beside_loads(expr, fixed), lambda load: self.loaded(load, fine))
         finally:
-            self.context.environment.clear()
-            self.context.environment.update(saved)
+            self.context.environment, self.context.ranges = saved
 
     def loaded(self, load: Load, fine: CExpr) -> CExpr:
         """The value of a load: a register, a place in a vector that was loaded before, or memory, which gives 0 outside
@@ -211,3 +211,14 @@ class ElementAccess:
     def missing(self, access: Access, fine: CExpr) -> list[CExpr]:
         """The conditions that do not hold already where the body stands."""
         return [condition for condition in self.conditions(access, fine) if condition not in self.implied]
+
+
+def _beside_loads(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """The expression with variables replaced, loads left as they are: their indices are translated on their own."""
+    if isinstance(expr, Load) or not values:
+        return expr
+    if isinstance(expr, Var):
+        return values.get(expr.name, expr)
+    parts = children(expr)
+    replaced = tuple(_beside_loads(part, values) for part in parts)
+    return rebuild(expr, replaced) if replaced != parts else expr

@@ -21,7 +21,7 @@ def scalar(context: Context, expr: Expr, load: Callable[[Load], CExpr] | None = 
     """The expression with variables, constants and loads called as the text calls them."""
 
     def constant(value: Const) -> CExpr | None:
-        return context.literal(value) if value.name else None
+        return context.literal(value) if value.name and value.dtype.is_integer else None
 
     given = {"load": load} if load is not None else {}
     environment = Environment(
