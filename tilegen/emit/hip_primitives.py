@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from tilegen.atoms import MmaAtom
-from tilegen.emit.primitive_rules import Primitive, Rule, Value, Values, requiring
+from tilegen.emit.primitive_rules import Rule, Value, Values, requiring
 from tilegen.target import Target, load_target, target_names
 
 _WIDTHS: tuple[Value, ...] = (16, 8, 4, 2)
@@ -78,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     Rule("wait_loads"),
     Rule("halves", (("type", ("fp16", "bf16")),)),
     Rule("mfma", (("atom", _MFMA),), context=_mfma),
+    Rule("hold_accumulators", (("registers", (16, 4)),)),
     Rule("block_sync_lds", context=_isa),
     Rule("wave_sync_lds", context=_isa),
     Rule("schedule", context=_masks),

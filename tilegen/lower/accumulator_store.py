@@ -16,13 +16,14 @@ from tilegen.lower import lds_tile, shared_tiles
 from tilegen.lower.addresses import as_vector, vector_type
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
+from tilegen.lower.gemm_mfma import hold_row
 from tilegen.lower.parallel import lower_parallel
 from tilegen.lower.threads import coordinate
 from tilegen.lower.tile_copy import lower_tile_copy, rows_name, scaled, window, window_helper
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, StaticCast
 from tilegen.model.kernel import SharedMember
-from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC
+from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, Scope
 from tilegen.schedule.staged_store import accumulator_of, wave_part
 from tilegen.schedule.tile_copy import access_bytes
 
@@ -53,7 +54,10 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     strips = wave_columns // columns
     strip: CExpr = Name("strip") if strips > 1 else Literal(0)
     mi: CExpr = Name("mi") if decision.repeats[0] > 1 else Literal(0)
-    body: list[CStmt] = [
+    body: list[CStmt] = []
+    if decision.c.register_count >= context.target.limits.accumulation_registers_per_thread:
+        body.append(hold_row(context, decision, copy.source.buffer.name))
+    body += [
         _write_strip(context, copy, part, layout, staging.name, mi, strip),
         Expression(c.call("wave_sync_lds")),
         _store_strip(context, copy, decision.c, layout, staging.name, mi, c.mul(columns, strip)),
@@ -132,8 +136,6 @@ def _write_strip(
         AssignC(as_vector(element, dtype, elements, "hip"), Name("columns")),
     )
     if vectors == 1:
-        from tilegen.model.statements import Scope
-
         return Scope(body)
     return ForC("v", Literal(0), Literal(vectors), body, unroll=True)
 

@@ -163,6 +163,25 @@ def multiply(context: Context, gemm: Gemm, operands: dict[str, CExpr], step: CEx
     return out
 
 
+def hold_accumulators(context: Context, decision: GemmDecision, name: str) -> CStmt:
+    """Where a loop that adds to the accumulators has ended: they are to stay where they are until they are used."""
+    return ForC("mi", Literal(0), Literal(decision.repeats[0]), (hold_row(context, decision, name),), unroll=True)
+
+
+def hold_row(context: Context, decision: GemmDecision, name: str) -> CStmt:
+    """The same for the accumulators of row block `mi`."""
+    m, n, _ = decision.instruction
+    context.primitive("hold_accumulators", registers=m * n // WAVE)
+    call = Expression(c.call("hold_accumulators", c.index(name, "mi", "ni")))
+    return ForC("ni", Literal(0), Literal(decision.repeats[1]), (call,), unroll=True)
+
+
+def registers_of_thread(context: Context) -> int:
+    """What the block's size leaves to a thread, vector and accumulation registers together."""
+    limits = context.target.limits
+    return min(limits.registers_per_thread, limits.registers_per_multiprocessor // context.plan.threads)
+
+
 def _register_operand(context: Context, gemm: Gemm, step: CExpr) -> CExpr:
     """A lane's part of A that it holds in registers already."""
     decision = context.decisions.gemms[gemm]

@@ -14,10 +14,12 @@ from tilegen.lower.context import Context
 from tilegen.lower.gemm_mfma import (
     declare_operand,
     from_shared,
+    hold_accumulators,
     multiply,
     operand_repeats,
     operand_type,
     read_operand,
+    registers_of_thread,
     steps_of,
 )
 from tilegen.lower.loops import LoopHead, loop_head
@@ -33,6 +35,8 @@ from tilegen.schedule.plan_register_prefetch import prefetched_copies
 from tilegen.schedule.tile_copy import TileCopy
 
 __all__ = ["lower_pipelined"]
+
+ADDRESS_REGISTERS = 64  # of a loop, beside its tiles and operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,22 @@ class _Pipeline:
         declarations = [statement for tile in self.copies for statement in self.carrier(tile)]
         gemm = self.only_gemm()
         if gemm is None:
-            return [*declarations, *self.prologue(), *self.general()]
+            return [*declarations, *self.prologue(), *self.general(), *self.held()]
         schedule = _GemmLoop(self, gemm)
-        return [*declarations, *schedule.declarations(), *self.prologue(), *schedule.lower()]
+        return [*declarations, *schedule.declarations(), *self.prologue(), *schedule.lower(), *self.held()]
+
+    def held(self) -> list[CStmt]:
+        """Accumulators that outlive the loop stay in accumulation registers, if the others suffice for the rest."""
+        decisions = {
+            statement.c.buffer.name: self.context.decisions.gemms[statement]
+            for statement in self.rest()
+            if isinstance(statement, Gemm)
+        }
+        tiles = sum(4 * tile.transfer.loads for tile in self.copies)
+        operands = max((8 * sum(decision.repeats) for decision in decisions.values()), default=0)
+        if 2 * (tiles + operands + ADDRESS_REGISTERS) > registers_of_thread(self.context):
+            return []
+        return [hold_accumulators(self.context, decision, name) for name, decision in decisions.items()]
 
     def only_gemm(self) -> Gemm | None:
         """The gemm that is all the loop does beside its loads, if its operands can be read a step ahead."""

@@ -71,7 +71,7 @@ class Threads:
                 break
             room = span // at
             take = min(rest, room)
-            if rest % take:
+            if rest % take or room % take:
                 break
             part: CExpr = c.div(self.name(level.name), at // level.unit)
             parts.append((scale, c.mod(part, take) if take < room else part))

@@ -12,7 +12,7 @@ from tilegen.lower.scalar import extent_expression, ranges, scalar
 from tilegen.lower.threads import coordinate
 from tilegen.model import build as c
 from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Ternary
-from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
+from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC, Scope
 from tilegen.schedule.tile_copy import TileCopy, assumed_divisors, tile_copy
 
 FULL_ACCESS = 16  # bytes
@@ -24,13 +24,13 @@ def lower_tile_copy(context: Context, copy: Copy) -> list[CStmt] | None:
     if isinstance(found, str):
         return None
     registers = context.name(f"{found.name}_next")
-    out = [
+    body = (
         declare_registers(context, found, registers),
         *load(context, found, registers),
         *store(context, found, registers),
-    ]
+    )
     context.taken.pop(registers, None)
-    return out
+    return [Scope(body)]
 
 
 def declare_registers(context: Context, tile: TileCopy, registers: str) -> CStmt:
@@ -227,8 +227,6 @@ def _inside(tile: TileCopy, place: tuple[CExpr, CExpr], units: Fragment, stateme
 
 
 def _loop(variable: str, count: int, body: list[CStmt]) -> CStmt:
-    from tilegen.model.statements import Scope
-
     if count > 1:
         return ForC(variable, Literal(0), Literal(count), tuple(body), unroll=True)
     return body[0] if len(body) == 1 else Scope(tuple(body))
