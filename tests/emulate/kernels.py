@@ -208,6 +208,45 @@ def matmul() -> Facts:
     }
 
 
+def faults() -> Facts:
+    """One mistake for each value of the scalar `fault`."""
+    total = {**_tensor("S", ["1"], "output", "float32"), "zeroed": True}
+    return {
+        "version": 1,
+        "kernel": "faults",
+        "target": "sm_80",
+        "language": "cuda",
+        "wave_size": 32,
+        "parameters": [
+            _pointer("X", "read", "float32"),
+            _pointer("Y", "write", "float32"),
+            _pointer("S", "readwrite", "float32"),
+            _scalar("fault", "fault"),
+            _scalar("zero", "0"),
+        ],
+        "tensors": [
+            _tensor("X", ["128"], "input", "float32"),
+            _tensor("Y", ["128"], "output", "float32"),
+            total,
+        ],
+        "symbols": [],
+        "grid": ["2", "1", "1"],
+        "block": [64, 1, 1],
+        "cluster": [1, 1, 1],
+        "shared_bytes": 528,
+        "primitives": primitives(
+            "shared_storage",
+            "named_barrier_sync",
+            "mbarrier_init",
+            "mbarrier_arrive",
+            "cp_async_commit",
+            "cp_async_wait",
+            cp_async=[{"variant": "cacheglobal"}, {"variant": "cachealways_zfill"}],
+            ldmatrix=[{"count": 1, "transpose": False}],
+        ),
+    }
+
+
 def _float_map(name: str, extents: list[str], strides: list[str], box: list[int]) -> Facts:
     return {
         "name": name,

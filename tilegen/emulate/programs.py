@@ -23,7 +23,7 @@ from tilegen.manifest import Manifest
 
 _COMMON_FLAGS = ("-std=c++20", "-w", "-Wno-psabi", "-ffp-contract=off", "-fno-strict-aliasing")
 _CORE_FLAGS = (*_COMMON_FLAGS, "-O2", "-ftree-vectorize")
-_KERNEL_FLAGS = (*_COMMON_FLAGS, "-O1", "-g1", "-gdwarf-4", "-fsanitize=thread")
+_KERNEL_FLAGS = (*_COMMON_FLAGS, "-O1", "-g1", "-gdwarf-4", "-fsanitize=thread", "-fsanitize=alignment")
 _LINK_FLAGS = ("-lm",)
 _ERROR_LINES = 40
 

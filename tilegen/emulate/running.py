@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tilegen.emulate.programs import build
 from tilegen.emulate.debug_lines import DebugLines
 from tilegen.emulate.errors import EmulationError
 from tilegen.emulate.facts import Facts, facts_of
 from tilegen.emulate.launch import Array, Launch, Number, Settings
+from tilegen.emulate.programs import build
 from tilegen.emulate.sections import file_name, resident_blocks, user_line
 from tilegen.manifest import Manifest
 

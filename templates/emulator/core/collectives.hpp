@@ -57,6 +57,11 @@ inline void complete_wave_gathering(Wave& wave, std::size_t position) {
     if (gathering.arrived >> fiber->lane & 1) scheduler.make_ready(fiber);
 }
 
+[[noreturn]] inline void report_absent_lanes(const char* name, std::uint64_t absent, int line) {
+  report_misuse("divergence", std::string(name) + " needs the whole wave, but lanes " + lanes_text(absent) +
+                                  " have left the kernel", line);
+}
+
 // The running lane comes to a collective of the lanes in `mask`; `execute` runs once, when all have come, with each
 // lane's argument in place. An aligned operation wants every lane of the wave at the same instruction.
 inline void wave_collective(const char* name, std::uint64_t mask, bool aligned, void* argument, int line,
@@ -67,14 +72,12 @@ inline void wave_collective(const char* name, std::uint64_t mask, bool aligned, 
   if ((mask & bit) == 0)
     report_misuse("divergence", std::string(name) + " with a mask that leaves the calling lane out", line);
   const std::uint64_t whole = wave.lanes.size() == 64 ? ~std::uint64_t(0) : (std::uint64_t(1) << wave.lanes.size()) - 1;
-  if (aligned && wave.live != whole)
-    report_misuse("divergence", std::string(name) + " needs the whole wave, but lanes " + lanes_text(whole & ~wave.live) +
-                                    " have left the kernel", line);
+  if (aligned && wave.live != whole) report_absent_lanes(name, whole & ~wave.live, line);
   self->argument = argument;
   std::size_t position = 0;
   while (position < wave.open.size() && (wave.open[position].mask & bit) == 0) ++position;
   if (position == wave.open.size()) {
-    wave.open.push_back({name, line, mask, 0, execute});
+    wave.open.push_back({name, line, mask, 0, aligned, execute});
   } else {
     const WaveGathering& other = wave.open[position];
     if (other.execute != execute || other.mask != mask || (aligned && other.line != line))
@@ -92,6 +95,8 @@ inline void wave_collective(const char* name, std::uint64_t mask, bool aligned, 
 inline void lane_left(Fiber& fiber) {
   Wave& wave = *fiber.wave;
   wave.live &= ~(std::uint64_t(1) << fiber.lane);
+  for (const WaveGathering& gathering : wave.open)
+    if (gathering.aligned) report_absent_lanes(gathering.name, std::uint64_t(1) << fiber.lane, gathering.line);
   for (std::size_t i = 0; i < wave.open.size();) {
     if (wave.open[i].arrived == (wave.open[i].mask & wave.live))
       complete_wave_gathering(wave, i);

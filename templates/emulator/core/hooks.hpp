@@ -95,6 +95,22 @@ void* __tsan_memset(void* to, int value, unsigned long bytes) {
   return std::memset(to, value, bytes);
 }
 
+// -fsanitize=alignment: a pointer is used whose type wants a stricter alignment; part of the compilers' description.
+struct EmulatorMisalignment {
+  const char* file;
+  unsigned line, column;
+  const void* type;
+  unsigned char log_alignment;
+};
+void __ubsan_handle_type_mismatch_v1(const EmulatorMisalignment* what, std::uintptr_t) {
+  const emulator::Fiber* fiber = emulator::machine.current;
+  emulator::stop_with_report("misaligned",
+                             "thread " + std::to_string(fiber->linear) + " of block " +
+                                 emulator::describe(fiber->block->index) + " uses an address that is not a multiple of " +
+                                 std::to_string(1u << what->log_alignment) + " bytes, as the type of the access wants",
+                             {emulator::reporter.code_site(__builtin_return_address(0))});
+}
+
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}

@@ -64,6 +64,7 @@ struct WaveGathering {
   const char* name;
   int line;
   std::uint64_t mask, arrived;
+  bool aligned;  // wants every lane of the wave
   void (*execute)(Wave& wave, std::uint64_t lanes);
 };
 
