@@ -61,7 +61,9 @@ def expression(random: Random, depth: int) -> CExpr:
         op = random.choice(_ARITHMETIC)
         return Operation(op, expression(random, depth - 1), expression(random, depth - 1))
     if kind < 0.62:
-        arguments = tuple(expression(random, depth - random.choice((1, 2))) for _ in range(random.randrange(6)))
+        arguments = tuple(
+            expression(random, depth - random.choice((1, 2))) for _ in range(random.randrange(6))
+        )
         return CallC(Name(random.choice(_FUNCTIONS)), arguments)
     if kind < 0.76:
         element: CExpr = Member(Name("shared"), random.choice(("A_shared", "B_shared", "full", "K_empty")))
@@ -76,7 +78,9 @@ def expression(random: Random, depth: int) -> CExpr:
     if kind < 0.9:
         return Prefix(random.choice("-!&*"), expression(random, depth - 1))
     if kind < 0.96:
-        return Ternary(condition(random, depth - 1), expression(random, depth - 2), expression(random, depth - 2))
+        return Ternary(
+            condition(random, depth - 1), expression(random, depth - 2), expression(random, depth - 2)
+        )
     return Reinterpret(random.choice(("half2", "u32")), Index(name(random), expression(random, depth - 2)))
 
 
@@ -100,7 +104,9 @@ def simple(random: Random, depth: int, remark: str = "") -> CStmt:
     if kind == 0:
         return AssignC(Index(name(random), expression(random, 1)), value, comment=remark)
     if kind == 1:
-        target = Index(Index(Member(Name("shared"), "C_shared"), expression(random, 2)), expression(random, 2))
+        target = Index(
+            Index(Member(Name("shared"), "C_shared"), expression(random, 2)), expression(random, 2)
+        )
         return AssignC(target, value, comment=remark)
     if kind == 2:
         return AssignC(name(random), value, op="+=", comment=remark)

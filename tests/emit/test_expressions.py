@@ -106,7 +106,9 @@ def _arithmetic(random: Random, depth: int) -> CExpr:
     if kind < 0.08:
         return Prefix(random.choice("-~"), _arithmetic(random, depth - 1))
     if kind < 0.2:
-        return Ternary(_condition(random, depth - 1), _arithmetic(random, depth - 1), _arithmetic(random, depth - 1))
+        return Ternary(
+            _condition(random, depth - 1), _arithmetic(random, depth - 1), _arithmetic(random, depth - 1)
+        )
     op_text = random.choice(("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"))
     right = Literal(random.randrange(1, 9), "u64") if op_text in ("/", "%", "<<", ">>") else None
     return Operation(op_text, _arithmetic(random, depth - 1), right or _arithmetic(random, depth - 1))
@@ -115,10 +117,14 @@ def _arithmetic(random: Random, depth: int) -> CExpr:
 def _condition(random: Random, depth: int) -> CExpr:
     if depth <= 0 or random.random() < 0.4:
         relation = random.choice(("<", "<=", ">", ">=", "==", "!="))
-        return Operation(relation, _arithmetic(random, max(depth - 1, 0)), _arithmetic(random, max(depth - 1, 0)))
+        return Operation(
+            relation, _arithmetic(random, max(depth - 1, 0)), _arithmetic(random, max(depth - 1, 0))
+        )
     if random.random() < 0.2:
         return Prefix("!", _condition(random, depth - 1))
-    return Operation(random.choice(("&&", "||")), _condition(random, depth - 1), _condition(random, depth - 1))
+    return Operation(
+        random.choice(("&&", "||")), _condition(random, depth - 1), _condition(random, depth - 1)
+    )
 
 
 def _value(expression: CExpr) -> int:

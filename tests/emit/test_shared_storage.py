@@ -17,7 +17,9 @@ def member(
     name: str, elements: int, alignment: int, type_name: str = "u16", union: str = "", alternative: int = 0
 ) -> SharedMember:
     size = {"u16": 2, "u64": 8, "float": 4}[type_name]
-    return SharedMember(type_name, name, (Literal(elements),), size * elements, alignment, "", union, alternative)
+    return SharedMember(
+        type_name, name, (Literal(elements),), size * elements, alignment, "", union, alternative
+    )
 
 
 CASES = {
@@ -50,7 +52,10 @@ def test_offsets(case: str, require_tool: Callable[[str], None], tmp_path: Path)
     members = CASES[case]
     layout = shared_layout(members)
     struct = "\n".join(line.text for line in shared_lines(members))
-    checks = [f"static_assert(offsetof(SharedStorage, {name}) == {offset});" for name, offset in layout.offsets.items()]
+    checks = [
+        f"static_assert(offsetof(SharedStorage, {name}) == {offset});"
+        for name, offset in layout.offsets.items()
+    ]
     checks.append(f"static_assert(sizeof(SharedStorage) == {layout.size});")
     checks.append(f"static_assert(alignof(SharedStorage) == {layout.alignment});")
     prelude = "#include <cstddef>\nusing u16 = unsigned short;\nusing u64 = unsigned long long;\n"

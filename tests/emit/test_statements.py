@@ -45,7 +45,10 @@ def text(*body: CStmt, indent: int = 0) -> str:
         (Declare("float", "m", Braces(()), dimensions=(Literal(2),)), "float m[2] = {};"),
         (Declare("half", "s", dimensions=(Literal(8),), alignment=16), "alignas(16) half s[8];"),
         (Declare("S", "s", x, reference=True), "S& s = x;"),
-        (Declare("half", "t", x, dimensions=(Literal(4),), const=True, reference=True), "const half (&t)[4] = x;"),
+        (
+            Declare("half", "t", x, dimensions=(Literal(4),), const=True, reference=True),
+            "const half (&t)[4] = x;",
+        ),
         (Declare("auto", "", CallC(Name("f")), structured=("a", "b")), "const auto [a, b] = f();"),
         (Declare("Ring", "r", CallC(Name("Ring"), (Literal(1),))), "Ring r(1);"),
         (Declare("int", "i", Literal(1), comment=("row ", c.mul("w", 16))), "int i = 1;  // row 16 * w"),
@@ -104,7 +107,9 @@ def test_empty_lines_are_single_and_inside() -> None:
 
 def test_a_comment_that_does_not_fit_goes_above() -> None:
     remark = "word " * 22
-    lines = text(AssignC(x, CallC(Name("a_rather_long_function"))), Declare("int", "y", x, comment=remark.strip()))
+    lines = text(
+        AssignC(x, CallC(Name("a_rather_long_function"))), Declare("int", "y", x, comment=remark.strip())
+    )
     assert lines.split("\n")[1:] == [f"// {remark.strip()}", "int y = x;"]
     assert all(len(line) <= 120 for line in text(Comment("word " * 60)).split("\n"))
 
@@ -127,7 +132,9 @@ def test_templates_get_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
     folder = tmp_path / "cuda" / "operations"
     folder.mkdir(parents=True)
-    (folder / "copy.j2").write_text("{% for item in items %}\nload({{ item }}, {{ target }});  // c\n{% endfor %}\n")
+    (folder / "copy.j2").write_text(
+        "{% for item in items %}\nload({{ item }}, {{ target }});  // c\n{% endfor %}\n"
+    )
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(tmp_path), undefined=jinja2.StrictUndefined, trim_blocks=True
     )

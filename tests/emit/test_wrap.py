@@ -46,7 +46,9 @@ def test_long_statements_are_fixed_points(require_tool: Callable[[str], None], s
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_blocks_comments_and_directives_are_fixed_points(require_tool: Callable[[str], None], seed: int) -> None:
+def test_blocks_comments_and_directives_are_fixed_points(
+    require_tool: Callable[[str], None], seed: int
+) -> None:
     random = Random(seed)
     functions = []
     while len(functions) < 120:
@@ -86,8 +88,19 @@ def test_comments_that_would_pass_the_limit_stay_apart() -> None:
 
 
 def test_a_comment_above_a_directive_is_not_taken_for_a_continuation() -> None:
-    lines = [Line("a;", "x", 2), Line("", "about the loop", 2), Line("#pragma unroll"), Line("for (;;) b;", "", 2)]
-    assert physical_lines(lines) == ["  // x", "  a;", "  // about the loop", "#pragma unroll", "  for (;;) b;"]
+    lines = [
+        Line("a;", "x", 2),
+        Line("", "about the loop", 2),
+        Line("#pragma unroll"),
+        Line("for (;;) b;", "", 2),
+    ]
+    assert physical_lines(lines) == [
+        "  // x",
+        "  a;",
+        "  // about the loop",
+        "#pragma unroll",
+        "  for (;;) b;",
+    ]
 
 
 def test_template_text_is_joined_before_it_is_broken() -> None:

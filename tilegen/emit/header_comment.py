@@ -103,7 +103,7 @@ def tensor_text(tensor: TensorArgument) -> str:
     else:
         order = "strides (" + ", ".join(expression_text(stride) for stride in tensor.strides) + ")"
     parts = [f"{short_name(tensor.dtype)} [{shape}] {order}"]
-    if tensor.alignment > 1:
+    if tensor.alignment > tensor.dtype.bits // 8:
         parts.append(f"{tensor.alignment}-byte aligned")
     if tensor.zeroed:
         parts.append("set to 0 by the launcher")
@@ -126,15 +126,24 @@ def _buffers(rows: tuple[BufferRow, ...]) -> list[str]:
     widths[3] = max(min(widths[3], _ROOM - others), 24)
     lines = [_row(_BUFFER_HEADS, widths)]
     for row, values in zip(rows, cells, strict=True):
+        whole = _row(values, widths)
+        if len(whole) <= _ROOM:  # a layout somewhat wider than its column moves the figures to the right
+            lines.append(whole)
+            lines += _note(row, widths)
+            continue
         pieces = textwrap.wrap(values[3], widths[3], subsequent_indent="  ", break_long_words=False) or [""]
         # The figures stand on the last line of a long layout.
         for piece in pieces[:-1]:
             lines.append(_row((*values[:3], piece, "", ""), widths))
             values = ("", "", "", *values[3:])
         lines.append(_row((*values[:3], pieces[-1], *values[4:]), widths))
-        if row.note:
-            lines += _wrapped(row.note, " " * (widths[0] + 1), " " * (widths[0] + 1))
+        lines += _note(row, widths)
     return lines
+
+
+def _note(row: BufferRow, widths: list[int]) -> list[str]:
+    margin = " " * (widths[0] + 1)
+    return _wrapped(row.note, margin, margin) if row.note else []
 
 
 def _row(values: tuple[str, ...], widths: list[int]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilegen.emit.dialect import Dialect, dialect_of
-from tilegen.emit.lines import Line
-from tilegen.emit.printer import comment_lines, print_statements
+from tilegen.emit.expressions import expression_text
+from tilegen.emit.lines import Line, comment_lines
+from tilegen.emit.printer import print_statements
 from tilegen.emit.signature import launcher_comment, launcher_signature
 from tilegen.emit.templating import render_template
 from tilegen.emit.tensor_maps import encode_calls, encoder_values
@@ -22,8 +23,9 @@ from tilegen.model.expressions import (
     Ternary,
 )
 from tilegen.model.kernel import KernelModel, PointerParameter, ScalarParameter, TensorMap
-from tilegen.model.statements import AssignC, Blank, CStmt, Declare, Expression, IfC, Return
+from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Declare, Expression, IfC, Return
 from tilegen.model.transform import rewritten
+from tilegen.model.walk import names
 
 _STATIC_SHARED_BYTES = 48 * 1024  # more must be asked for: CUDA Programming Guide, "Compute Capabilities"
 _NEGATIONS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -114,10 +116,11 @@ def _negated(condition: CExpr) -> CExpr:
 def _alignment_checks(model: KernelModel) -> list[list[CExpr]]:
     """One check for all tensors of an alignment: the union of their addresses has no bit below it."""
     checks: list[list[CExpr]] = []
-    alignments = sorted({tensor.alignment for tensor in model.tensors if tensor.alignment > 1}, reverse=True)
+    wanted = {tensor.alignment for tensor in model.tensors if tensor.alignment > tensor.dtype.bits // 8}
+    alignments = sorted(wanted, reverse=True)
     for alignment in alignments:
-        names = [Name(tensor.name) for tensor in model.tensors if tensor.alignment == alignment]
-        addresses = [Reinterpret("u64", name, dereference=False) for name in names]
+        aligned = [Name(tensor.name) for tensor in model.tensors if tensor.alignment == alignment]
+        addresses = [Reinterpret("u64", name, dereference=False) for name in aligned]
         union = _joined("|", addresses)
         checks.append([Operation("!=", Operation("%", union, Literal(alignment)), Literal(0))])
     return checks
@@ -152,50 +155,71 @@ def _multiplies_extents(expression: CExpr, model: KernelModel) -> bool:
 
 
 class _Grid:
-    """The grid's extents as statements: those that need no device, those that do, and the launch's brackets."""
+    """The grid's extents as statements: those that need no device, those that do, and the launch's brackets. Extents
+    that are constants of the file have neither name nor check."""
 
     def __init__(self, model: KernelModel, dialect: Dialect) -> None:
         self._model = model
         self._dialect = dialect
-        self._names = ("blocks",) if self._flat else ("blocks_x", "blocks_y", "blocks_z")
-        self.before: list[CStmt] = []
+        self._flat = all(extent == Literal(1) for extent in model.launch.grid[1:])
         self._extents = list(model.launch.grid)
+        self.before: list[CStmt] = []
         match self._extents[0]:
             case CallC(Name("min"), (tiles, limit)) if model.launch.uses_multiprocessors:
                 self.before.append(Declare("u64", "tiles", _in_64_bits(tiles, model), const=True))
-                self.before.append(self._nothing_to_do([Name("tiles")]))
+                if not self._constant(tiles):
+                    self.before += self._checks([Name("tiles")], [Name(_GRID_LIMITS[0])])
                 self._extents[0] = CallC(Name("min"), (Name("tiles"), limit))
 
-    @property
-    def _flat(self) -> bool:
-        return all(extent == Literal(1) for extent in self._model.launch.grid[1:])
+    def _constant(self, extent: CExpr) -> bool:
+        known = (*self._model.extents, *(name for name, _ in self._model.scalars), "multiprocessors", "tiles")
+        return not any(name in known for name in names(extent))
 
-    def _nothing_to_do(self, counts: Sequence[CExpr]) -> CStmt:
+    def _variable(self) -> list[tuple[Name, CExpr, str]]:
+        """Name, value and limit of each extent that is known at the launch only."""
+        titles = ("blocks",) if self._flat else ("blocks_x", "blocks_y", "blocks_z")
+        axes = zip(titles, self._extents, _GRID_LIMITS, strict=False)
+        return [(Name(title), extent, limit) for title, extent, limit in axes if not self._constant(extent)]
+
+    def _checks(self, counts: Sequence[CExpr], limits: Sequence[CExpr]) -> list[CStmt]:
+        """Returns where there is nothing to do, and where there is too much."""
+        prefix = self._dialect.prefix
         empty = [Operation("==", count, Literal(0)) for count in counts]
-        return IfC(_any(empty), (Return(Name(f"{self._dialect.prefix}Success")),))
+        excess: list[CExpr] = [
+            Operation(">", count, limit) for count, limit in zip(counts, limits, strict=True)
+        ]
+        return [
+            IfC(_any(empty), (Return(Name(f"{prefix}Success")),)),
+            IfC(_any(excess), (Return(Name(f"{prefix}ErrorInvalidValue")),)),
+        ]
 
     def after_device(self) -> list[CStmt]:
-        names = [Name(name) for name in self._names]
+        variable = self._variable()
         statements: list[CStmt] = [
             Declare("u64", name.name, _without_min(_in_64_bits(extent, self._model)), const=True)
-            for name, extent in zip(names, self._extents, strict=False)
+            for name, extent, _ in variable
         ]
-        if self.before:
+        if self.before or not variable:
             return statements
-        statements.append(self._nothing_to_do(names))
-        too_many = [
-            Operation(">", name, Name(limit)) for name, limit in zip(names, _GRID_LIMITS, strict=False)
-        ]
-        if self._dialect.language == "hip":  # the threads of a grid are counted in 32 bits
-            total = _joined("*", (*names, Name("kThreads")))
-            too_many = [Operation(">", total, Name("0xFFFFFFFF"))]
-        refuse = Return(Name(f"{self._dialect.prefix}ErrorInvalidValue"))
-        return [*statements, IfC(_any(too_many), (refuse,))]
+        counts = [name for name, _, _ in variable]
+        statements += self._checks(counts, [Name(limit) for _, _, limit in variable])
+        if self._dialect.language == "hip":
+            factors = [
+                *counts,
+                *(extent for extent in self._extents if self._constant(extent)),
+                Name("kThreads"),
+            ]
+            threads = _joined("*", [factor for factor in factors if factor != Literal(1)])
+            refuse = Return(Name("hipErrorInvalidValue"))
+            statements.append(Comment("HIP counts the threads of a grid in 32 bits"))
+            statements.append(IfC(Operation(">", threads, Name("0xFFFFFFFF")), (refuse,)))
+        return statements
 
     def configured(self) -> CExpr:
         """`name<<<blocks, threads, shared bytes, stream>>>`."""
-        counts = [f"u32({name})" for name in self._names]
-        grid = counts[0] if self._flat else f"dim3({', '.join(counts)})"
+        named = {id(extent): f"u32({name.name})" for name, extent, _ in self._variable()}
+        counts = [named.get(id(extent)) or expression_text(extent) for extent in self._extents]
+        grid = counts[0] if self._flat else f"dim3({', '.join(counts[:2] if counts[2] == '1' else counts)})"
         dynamic = self._dialect.language == "cuda" and self._model.launch.shared_bytes
         shared = "kSharedBytes" if dynamic else "0"
         return Name(f"{self._model.name}<<<{grid}, kThreads, {shared}, stream>>>")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, replace
 
 from tilegen.emit.tokens import bracket_balance
@@ -28,6 +29,21 @@ class Line:
     @property
     def blank(self) -> bool:
         return not self.code and not self.comment
+
+
+def comment_lines(text: str, indent: int = 0) -> list[Line]:
+    """A comment, split at its own newlines and where it passes column 120; continuations hang by two columns."""
+    lines = []
+    for paragraph in text.split("\n"):
+        wrapped = textwrap.wrap(
+            paragraph,
+            COLUMNS - indent - 3,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines += [Line("", part, indent) for part in wrapped or [" "]]
+    return lines
 
 
 def shifted(lines: list[Line], columns: int) -> list[Line]:

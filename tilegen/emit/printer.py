@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never
 
 from tilegen.emit.expressions import PrintError, expression_text, lambda_head
-from tilegen.emit.lines import COLUMNS, Line, logical_lines, shifted
+from tilegen.emit.lines import COLUMNS, Line, comment_lines, logical_lines, shifted
 from tilegen.emit.templating import render_template, template_value
 from tilegen.model.expressions import CallC, CExpr, Lambda, Literal, Name, Operation
 from tilegen.model.statements import (
@@ -51,21 +49,6 @@ def print_statements(body: Sequence[CStmt], language: str, indent: int = 0) -> l
     while lines and lines[-1].blank:
         lines.pop()
     return lines
-
-
-def comment_lines(text: str, indent: int = 0) -> list[Line]:
-    """A comment, split at its own newlines and where it passes column 120; continuations hang by two columns."""
-    lines = []
-    for paragraph in text.split("\n"):
-        wrapped = textwrap.wrap(
-            paragraph,
-            COLUMNS - indent - 3,
-            subsequent_indent="  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        lines += [Line("", part, indent) for part in wrapped or [""]]
-    return [line if line.comment else replace(line, comment=" ") for line in lines]
 
 
 def banner_line(title: str, indent: int = 0) -> Line:

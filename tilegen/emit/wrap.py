@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tilegen.emit.annotate import Token, annotated
 from tilegen.emit.layout import State, initial_state, may_break, must_break, put_on_line, put_on_new_line
-from tilegen.emit.lines import COLUMNS, Line
+from tilegen.emit.lines import COLUMNS, Line, comment_lines
 
 
 def physical_lines(lines: list[Line]) -> list[str]:
@@ -43,7 +43,9 @@ def _above_directive(lines: list[Line], position: int) -> bool:
 
 
 def wrapped(line: Line) -> list[Line]:
-    """A line of code that is too long as several, the comment behind the last; any other line as it is."""
+    """A line that is too long as several, a comment behind code behind the last; any other line as it is."""
+    if not line.code and len(line.text) > COLUMNS:
+        return comment_lines(line.comment, line.indent)
     if not line.code or line.code.startswith("#") or line.indent + len(line.code) <= COLUMNS:
         return [line]
     pieces = _broken(line.code, line.comment, line.indent)
