@@ -119,7 +119,7 @@ def test_errors_inside_macros_show_the_call() -> None:
             T.copy(tile, X[bx])
 
     wrong = fault(use)
-    assert wrong.line == "T.fill(tile, unknown)  # noqa: F821"
+    assert wrong.line == "T.fill(tile, unknown)"
     assert wrong.underlined == "unknown"
     assert wrong.related == ["broken(tile)"]
 

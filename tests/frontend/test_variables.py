@@ -259,7 +259,7 @@ def test_use_before_assignment_and_unknown_names() -> None:
             X[bx] = A_shared[0]
 
     wrong = fault(typo)
-    assert (wrong.line, wrong.underlined) == ("T.clear(A_shred)  # noqa: F821", "A_shred")
+    assert (wrong.line, wrong.underlined) == ("T.clear(A_shred)", "A_shred")
     assert (wrong.message, wrong.remedy) == ("A_shred is not defined", "did you mean A_shared?")
 
 

@@ -9,14 +9,14 @@ from tilegen.diagnostics import ProgramError
 from tilegen.errors import TilegenError
 from tilegen.frontend.calls import dtype_argument
 from tilegen.frontend.context import Context
-from tilegen.frontend.values import ConstExtent, NamedInt, TensorDeclaration, is_expr, is_number, unwrap
+from tilegen.frontend.extents import extent_expression, named_extent, resolve, symbolic_extent
+from tilegen.frontend.values import ConstExtent, NamedInt, TensorDeclaration, is_number
 from tilegen.ir import build
-from tilegen.ir.affine import free_vars, substitute
 from tilegen.ir.expressions import Const, Expr, Var
-from tilegen.ir.location import NOWHERE, Location
+from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Role
-from tilegen.ir.types import DType, int32
-from tilegen.language.tensors import Extent, TensorSpec
+from tilegen.ir.types import DType
+from tilegen.language.tensors import Extent, SymbolicExtent, TensorSpec
 
 
 def declare_tensor(
@@ -61,9 +61,15 @@ def _declared_parts(
     context: Context, declared: TensorDeclaration | TensorSpec, node: ast.stmt | ast.arg
 ) -> tuple[tuple[object, ...], DType, tuple[object, ...] | None]:
     if isinstance(declared, TensorSpec):
-        return declared.shape, declared.dtype, declared.strides
+        strides = None if declared.strides is None else _symbolic(declared.strides)
+        return _symbolic(declared.shape), declared.dtype, strides
     annotation = cast(ast.expr, getattr(node, "annotation", node))
     return declared.shape, dtype_argument(context, declared.dtype, annotation), declared.strides
+
+
+def _symbolic(items: tuple[Extent, ...]) -> tuple[object, ...]:
+    """The items of a spec, which Python built: expressions in them are over the user's own names."""
+    return tuple(item if isinstance(item, int | str) else SymbolicExtent(item) for item in items)
 
 
 def _check_spec(name: str, spec: TensorSpec, rank: int, dtype: DType, location: Location) -> None:
@@ -85,10 +91,10 @@ def _extent(
     context: Context, name: str, axis: int, item: object, given: Extent | None, location: Location
 ) -> Expr:
     """One extent: the declared item, unified with the given one (None when the caller gave no spec)."""
-    item = unwrap(item)
+    item = resolve(context, item)
     if isinstance(item, ConstExtent):
         return _bind_const(context, name, axis, item, given, location)
-    declared = as_extent_expression(context, item, location)
+    declared = extent_expression(context, item, location)
     if isinstance(declared, Const) and given is not None:
         if not isinstance(given, int):
             raise ProgramError(
@@ -111,11 +117,11 @@ def _bind_const(
     elif given is None and fixed is not None:
         item.value = NamedInt.of(fixed, item.name)
     elif given is None:
-        item.value = extent_variable(context, item.name, item.name)
+        item.value = named_extent(context, item.name)
     else:
         item.value = _given_extent(context, item.name, given)
     item.bound_at, item.bound_as = location, f"axis {axis} of {name}"
-    return as_extent_expression(context, item.value, location)
+    return extent_expression(context, item.value, location)
 
 
 def _refuse_extent(
@@ -140,56 +146,8 @@ def _refuse_extent(
 def _given_extent(context: Context, hint: str, given: Extent) -> Expr:
     """A dynamic extent from the caller's spec; equal names mean equal extents."""
     if isinstance(given, str):
-        return extent_variable(context, given, hint)
-    expr = build.as_expr(given)
-    names = free_vars(expr)
-    return substitute(expr, {name: extent_variable(context, name, name) for name in names})
-
-
-def extent_variable(context: Context, name: str, hint: str) -> Var:
-    """The launch argument of a dynamic extent."""
-    var = context.extents.get(name)
-    if var is None:
-        var = context.extents[name] = Var(context.names.unique(hint), int32, "extent", NOWHERE)
-    return var
-
-
-def as_extent_expression(context: Context, item: object, location: Location) -> Expr:
-    """A shape item as an expression; names become dynamic extents.
-
-    Raises:
-        ProgramError: for anything else.
-    """
-    item = unwrap(item)
-    if isinstance(item, str):
-        return extent_variable(context, item, item)
-    if isinstance(item, ConstExtent):
-        raise ProgramError(
-            location,
-            f"{item.name} has no value yet",
-            remedy=f"T.const names take their values from the arguments' shapes; declare a tensor with {item.name} "
-            "as one of its extents first",
-            related=[(item.location, f"{item.name} is introduced here")],
-        )
-    if is_number(item):
-        if int(item) != item or item < 0:
-            raise ProgramError(location, f"{item} is not an extent; extents are non-negative integers")
-        literal = build.const(int(item))
-        name = item.name if isinstance(item, NamedInt) else ""
-        return Const(literal.value, literal.dtype, location, name)
-    if is_expr(item):
-        expr = item
-        mapping = {
-            name: extent_variable(context, name, name)
-            for name in free_vars(expr)
-            if not _known(context, name)
-        }
-        return substitute(expr, cast(dict[str, Expr], mapping))
-    raise ProgramError(location, f"a shape holds integers, names and dynamic extents, not {item!r}")
-
-
-def _known(context: Context, name: str) -> bool:
-    return any(var.name == name for var in context.extents.values())
+        return named_extent(context, given, hint)
+    return symbolic_extent(context, build.as_expr(given))
 
 
 def _strides(
@@ -202,15 +160,15 @@ def _strides(
             return None
         if spec is not None and _is_row_major(spec):
             return None
-        return tuple(as_extent_expression(context, step, location) for step in given)
+        return tuple(extent_expression(context, step, location) for step in given)
     strides = []
     for axis, step in enumerate(steps):
-        step = unwrap(step)
+        step = resolve(context, step)
         if isinstance(step, ConstExtent):
             extent = given[axis] if given is not None else None
             strides.append(_bind_const(context, f"{name}'s strides", axis, step, extent, location))
         else:
-            strides.append(as_extent_expression(context, step, location))
+            strides.append(extent_expression(context, step, location))
     if given is not None:
         for axis, (stride, step) in enumerate(zip(strides, given, strict=True)):
             if isinstance(stride, Const) and isinstance(step, int) and stride.value != step:
@@ -262,7 +220,7 @@ def create_output(context: Context, shape: tuple[object, ...], dtype: DType, loc
             "T.empty creates an output tensor, but stands inside the kernel",
             remedy="move it before the with T.Kernel(…) block; tiles are made by T.alloc_shared and T.alloc_fragment",
         )
-    extents = tuple(as_extent_expression(context, item, location) for item in shape)
+    extents = tuple(extent_expression(context, item, location) for item in shape)
     name = context.names.unique(context.target or "output")
     buffer = Buffer(name, extents, dtype, "global", "output", None, location)
     context.created.append(buffer)

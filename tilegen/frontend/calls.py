@@ -12,8 +12,9 @@ from typing import Any, NoReturn, cast
 from tilegen.diagnostics import closest
 from tilegen.errors import TilegenError
 from tilegen.frontend.context import Context
+from tilegen.frontend.extents import resolve
 from tilegen.frontend.macros import inline, macro_function
-from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_tile_value, unwrap
+from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_tile_value
 from tilegen.ir.expressions import Expr
 from tilegen.ir.location import Location
 from tilegen.ir.types import DType
@@ -130,7 +131,7 @@ def _word(context: Context, node: ast.Call, function: Callable[..., Any], word: 
     except TypeError as error:
         _refuse_arguments(context, node, signature, word, keywords, error)
     bound.apply_defaults()
-    return unwrap(_HANDLERS[word](WordCall(context, word, node, bound.arguments, _nodes(signature, node))))
+    return _HANDLERS[word](WordCall(context, word, node, bound.arguments, _nodes(signature, node)))
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
@@ -234,7 +235,7 @@ def _python_call(context: Context, node: ast.Call, function: Callable[..., Any])
             remedy = f"use the tile language's own function, such as T.{_twin(name)}"
         context.fail(node, f"the Python function {name} is given a value that only the kernel knows", remedy)
     try:
-        return unwrap(function(*positional, **keywords))
+        return resolve(context, function(*positional, **keywords))
     except TilegenError as error:
         context.fail(node, str(error))
     except Exception as error:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from tilegen.frontend.context import Context
+from tilegen.frontend.extents import resolve
 from tilegen.frontend.indexing import index_buffer
-from tilegen.frontend.values import BufferSlice, holds_tile_value, is_expr, is_tile_value, unwrap
+from tilegen.frontend.values import BufferSlice, holds_tile_value, is_expr, is_tile_value
 from tilegen.ir.expressions import Load, Var
 from tilegen.ir.nodes import Buffer
 
@@ -17,7 +18,7 @@ from tilegen.ir.nodes import Buffer
 def python(context: Context, node: ast.expr, function: Callable[..., Any], *arguments: object) -> object:
     """Lets Python compute; its exceptions become errors at the node."""
     try:
-        return unwrap(function(*arguments))
+        return resolve(context, function(*arguments))
     except Exception as error:
         context.fail(node, f"Python raises {type(error).__name__} here: {error}")
 

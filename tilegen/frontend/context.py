@@ -102,6 +102,7 @@ class Context(ABC):
         self.extents: dict[str, Var] = {}
         self.specs: dict[str, TensorSpec] = {}
         self.dims: dict[str, int] = {}
+        self.dims_used: dict[str, None] = {}
         self.argument_names: tuple[str, ...] = ()
         self.output_arguments: tuple[str, ...] = ()
         self.fixed_parameters: dict[str, object] = {}
@@ -160,7 +161,15 @@ class Context(ABC):
             self.tile_depth -= 1
             self.frame.scopes.pop()
             self.blocks.pop()
-            self.frame.expired.update(dict.fromkeys(scope, location))
+            self._expire(scope, location)
+
+    def _expire(self, ended: Scope, location: Location) -> None:
+        """Names bound inside a block have no value after it, not even the one they had before: after Python's own
+        block they would keep the new one."""
+        for name in ended:
+            for scope in self.frame.scopes:
+                scope.pop(name, None)
+            self.frame.expired[name] = location
 
     def find(self, name: str) -> object:
         """The value of a local name.
@@ -176,3 +185,4 @@ class Context(ABC):
     def bind(self, name: str, value: Any) -> None:
         """Binds a name in the innermost scope."""
         self.frame.scopes[-1][name] = value
+        self.frame.expired.pop(name, None)

@@ -13,6 +13,7 @@ from tilegen.frontend import containers
 from tilegen.frontend.calls import call
 from tilegen.frontend.containers import python
 from tilegen.frontend.context import Context
+from tilegen.frontend.extents import resolve
 from tilegen.frontend.values import (
     BufferSlice,
     ConstExtent,
@@ -20,7 +21,6 @@ from tilegen.frontend.values import (
     is_expr,
     is_number,
     is_tile_value,
-    unwrap,
 )
 from tilegen.ir import build
 from tilegen.ir.expressions import BinaryOp, Const, Expr
@@ -76,7 +76,7 @@ def evaluate(context: Context, node: ast.expr) -> object:
 
 def to_expression(context: Context, value: object, node: ast.expr) -> Expr:
     """A scalar of the kernel from a value; see `Context.expression`."""
-    value = unwrap(value)
+    value = resolve(context, value)
     if is_expr(value):
         return value
     if is_number(value):
@@ -121,7 +121,7 @@ def _name(context: Context, node: ast.Name) -> object:
     frame = context.frame
     name = node.id
     try:
-        return unwrap(context.find(name))
+        return resolve(context, context.find(name))
     except KeyError:
         pass
     if name in frame.expired:
@@ -135,7 +135,7 @@ def _name(context: Context, node: ast.Name) -> object:
         line = frame.bound_at[name] + frame.source.first_line - 1
         context.fail(node, f"{name} is used before it is assigned", f"its first assignment is on line {line}")
     try:
-        return unwrap(frame.outer(name))
+        return resolve(context, frame.outer(name))
     except KeyError:
         known = [known for scope in frame.scopes for known in scope] + list(frame.bound_at)
         close = closest(name, known)
@@ -164,7 +164,7 @@ def _attribute(context: Context, node: ast.Attribute) -> object:
             f"a value computed by the kernel has no attribute {name}",
             "it has .dtype and .astype(dtype); functions of it are words of the language, such as T.exp(x)",
         )
-    if isinstance(value, ModuleType) and value.__name__ == "tilegen.language" and not hasattr(value, name):
+    if isinstance(value, ModuleType) and value.__name__ == "tilegen.language" and name not in value.__all__:
         close = closest(name, value.__all__)
         context.fail(
             node,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any, Literal
 
 from tilegen.diagnostics import ProgramError
@@ -32,7 +33,7 @@ def parse(
     function: Callable[..., Any] | PrimFunc,
     arguments: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
-    style: Style = "eager",
+    style: Style | None = None,
     out_idx: int | Sequence[int] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Program:
@@ -44,15 +45,18 @@ def parse(
             `T.const` names become `dims`' integers, else launch arguments.
         parameters: values of the generation-time parameters (eager), or what the factory was called with (lazy,
             only recorded).
-        style: "eager" reads declarations from the body, "lazy" from the signature's annotations.
+        style: "lazy" where `parameters` belong to a factory around the program, "eager" where they are its own; None
+            means lazy for a `PrimFunc`.
         out_idx: positions of the parameters that a call returns (lazy style).
-        dims: integers for `T.const` names that no spec fixes.
+        dims: integers for `T.const` and dynamic extents that no spec fixes.
 
     Raises:
         ProgramError: at the line of the program that cannot be honoured.
         TilegenError: for arguments that do not fit the function.
     """
     plain = function.function if isinstance(function, PrimFunc) else function
+    if style is None:
+        style = "lazy" if isinstance(function, PrimFunc) else "eager"
     if isinstance(plain, Macro):
         raise TilegenError(f"{plain.__name__} is a macro, not a tile program")
     source = source_of(plain)
@@ -135,7 +139,16 @@ class _Job:
         for name in self.arguments:
             if name not in walker.tensors and isinstance(self.arguments[name], TensorSpec):
                 raise ProgramError(location, f"{name} is given a tensor, but is not declared as one")
+        self._check_dims(walker)
         return self._assemble(walker, walker.kernel, returned, generation)
+
+    def _check_dims(self, walker: Walker) -> None:
+        """Refuses a fixed extent that the program does not have."""
+        known = [*walker.consts, *walker.dims_used, *walker.extents]
+        for name in self.dims:
+            if name not in known:
+                has = f"it has {', '.join(dict.fromkeys(known))}" if known else "it has none"
+                raise TilegenError(f"{self.function.__name__} has no extent {name}; {has}")
 
     def _bind_parameters(self, walker: Walker) -> dict[str, object]:
         """Binds what the caller gives; returns the generation-time parameters in the order of the signature."""
@@ -310,6 +323,8 @@ def _quoted(value: object) -> str:
         return str(value)
     if isinstance(value, Const):
         return str(value.value)
+    if isinstance(value, Enum):
+        return str(value)
     if callable(value):
         return getattr(value, "__name__", type(value).__name__)
     text = repr(value)

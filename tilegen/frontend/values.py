@@ -116,15 +116,6 @@ _EXPR_TYPES: tuple[type, ...] = get_args(Expr)
 _TILE_TYPES: tuple[type, ...] = (*_EXPR_TYPES, Buffer, BufferSlice, Method, Loop, KernelLaunch, ConstExtent)
 
 
-def unwrap(value: object) -> object:
-    """The value as the walker sees it: a dynamic extent is its expression."""
-    if type(value) is SymbolicExtent:
-        return value.expr
-    if type(value) is ConstExtent and value.value is not None:
-        return value.value
-    return value
-
-
 def is_tile_value(value: object) -> bool:
     """Whether a value belongs to the kernel's run time."""
     return isinstance(value, _TILE_TYPES)

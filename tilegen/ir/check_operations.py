@@ -9,7 +9,6 @@ from tilegen.ir.nodes import (
     AtomicTile,
     Buffer,
     Copy,
-    Fill,
     Gemm,
     Program,
     Reduce,
@@ -45,8 +44,6 @@ def _check(statement: Stmt) -> None:
             _check_atomic(statement.target.buffer, statement.location)
         case AtomicElement():
             _check_atomic(statement.buffer, statement.location)
-        case Fill(target=target) if target.buffer.role == "input":
-            raise ProgramError(statement.location, f"{target.buffer.name} is an input, but is filled")
         case _:
             pass
 

@@ -240,3 +240,15 @@ def bitwise_xor(x: Any, y: Any) -> Any:
 def bitwise_not(x: Any) -> Any:
     """~x."""
     return ~x
+
+
+@operation
+def floordiv(a: Any, b: Any) -> Any:
+    """a // b, rounding down."""
+    return a // b
+
+
+@operation
+def floormod(a: Any, b: Any) -> Any:
+    """a % b, with the sign of b."""
+    return a % b

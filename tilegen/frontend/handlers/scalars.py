@@ -162,18 +162,20 @@ def _limit(call: WordCall) -> object:
         call.fail("dtype", str(error))
 
 
-_BITWISE = {
+_INFIX = {
     "shift_left": ("<<", "x", "bits"),
     "shift_right": (">>", "x", "bits"),
     "bitwise_and": ("&", "x", "y"),
     "bitwise_or": ("|", "x", "y"),
     "bitwise_xor": ("^", "x", "y"),
+    "floordiv": ("//", "a", "b"),
+    "floormod": ("%", "a", "b"),
 }
 
 
-@handles(*_BITWISE)
-def _bitwise(call: WordCall) -> object:
-    symbol, first, second = _BITWISE[call.word]
+@handles(*_INFIX)
+def _infix(call: WordCall) -> object:
+    symbol, first, second = _INFIX[call.word]
     result = _by_python(call, getattr(scalars, call.word), first, second)
     if result is not None:
         return result

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable
 
 from tilegen.diagnostics import ProgramError
-from tilegen.frontend.arguments import create_output, extent_variable
+from tilegen.frontend.arguments import create_output
 from tilegen.frontend.calls import WordCall, dtype_argument, handles
+from tilegen.frontend.extents import named_extent
 from tilegen.frontend.values import ConstExtent, TensorDeclaration, is_tile_value
 
 
@@ -49,7 +50,8 @@ def _dynamic(call: WordCall) -> object:
     name = call.python("name", str, "a string")
     if not name.isidentifier():
         call.fail("name", f"{name!r} is not an identifier")
-    return extent_variable(call.context, name, name)
+    dtype = dtype_argument(call.context, call.arguments["dtype"], call.node_of("dtype"))
+    return named_extent(call.context, name, "", dtype)
 
 
 @handles("empty")

@@ -1,0 +1,77 @@
+"""Dynamic extents: the launch arguments that shapes are written in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilegen.diagnostics import ProgramError
+from tilegen.frontend.values import ConstExtent, NamedInt, is_expr, is_number
+from tilegen.ir import build
+from tilegen.ir.affine import substitute
+from tilegen.ir.expressions import Const, Expr, Var
+from tilegen.ir.location import NOWHERE, Location
+from tilegen.ir.types import DType, int32
+from tilegen.ir.walk import subexpressions
+from tilegen.language.tensors import SymbolicExtent
+
+if TYPE_CHECKING:
+    from tilegen.frontend.context import Context
+
+
+def named_extent(context: Context, name: str, hint: str = "", dtype: DType = int32) -> Expr:
+    """The extent that a user calls `name`: the integer that the caller fixed for it, else a launch argument (named
+    after `hint`, where that is given)."""
+    if name in context.dims:
+        context.dims_used[name] = None
+        return Const(context.dims[name], dtype, name=name)
+    var = context.extents.get(name)
+    if var is None:
+        var = context.extents[name] = Var(context.names.unique(hint or name), dtype, "extent", NOWHERE)
+    return var
+
+
+def symbolic_extent(context: Context, expr: Expr) -> Expr:
+    """An expression over T.dynamic extents, as Python built it, with the program's own variables."""
+    variables = {part.name: part.dtype for part in subexpressions(expr) if isinstance(part, Var)}
+    return substitute(
+        expr, {name: named_extent(context, name, "", dtype) for name, dtype in variables.items()}
+    )
+
+
+def resolve(context: Context, value: object) -> object:
+    """The value as the walker sees it: a dynamic extent is its expression, a T.const name what it is bound to."""
+    if type(value) is SymbolicExtent:
+        return symbolic_extent(context, value.expr)
+    if type(value) is ConstExtent and value.value is not None:
+        return value.value
+    return value
+
+
+def extent_expression(context: Context, item: object, location: Location) -> Expr:
+    """A shape item as an expression; names become dynamic extents.
+
+    Raises:
+        ProgramError: for a T.const name without a value, a negative number, and anything else.
+    """
+    item = resolve(context, item)
+    if isinstance(item, str):
+        return named_extent(context, item)
+    if isinstance(item, ConstExtent):
+        raise ProgramError(
+            location,
+            f"{item.name} has no value yet",
+            remedy=f"T.const names take their values from the arguments' shapes; declare a tensor with {item.name} "
+            "as one of its extents first",
+            related=[(item.location, f"{item.name} is introduced here")],
+        )
+    if is_number(item):
+        if int(item) != item or item < 0:
+            raise ProgramError(location, f"{item} is not an extent; extents are non-negative integers")
+        literal = build.const(int(item))
+        name = item.name if isinstance(item, NamedInt) else ""
+        return Const(literal.value, literal.dtype, location, name)
+    if is_expr(item):
+        if item.dtype.is_float:
+            raise ProgramError(location, f"an extent is an integer, not {item.dtype}")
+        return item
+    raise ProgramError(location, f"a shape holds integers, names and dynamic extents, not {item!r}")
