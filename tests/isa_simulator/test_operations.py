@@ -201,6 +201,11 @@ def test_bank_conflicts_are_counted(operations: Path, stride: int, cycles: int) 
     assert report.banks["write_b32"].conflict_cycles == 0
 
 
+def test_private_memory_is_refused(operations: Path) -> None:
+    with pytest.raises(SimulationError, match="bytes a lane in private memory"):
+        simulate(operations, "private_array", (1,), (64,), [np.zeros(64, np.int32), np.zeros(64, np.int32)])
+
+
 def test_wrong_arguments_are_refused(operations: Path) -> None:
     with pytest.raises(SimulationError, match="race takes 1 arguments, 2 were given"):
         simulate(operations, "race", (1,), (128,), [np.zeros(128, np.float32), 3])

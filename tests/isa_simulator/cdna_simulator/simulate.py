@@ -62,10 +62,14 @@ def simulate(
 
     Raises:
         SimulationError: for a bad address, an LDS race, a misaligned LDS access, an unknown instruction, wrong
-            arguments, or more than `limit` instructions.
+            arguments, private memory (spills), or more than `limit` instructions.
         ToolMissing: when LLVM's tools are not installed.
     """
     program = read_kernel(code_object, kernel)
+    if program.private_bytes:
+        raise SimulationError(
+            f"{kernel} keeps {program.private_bytes} bytes a lane in private memory: not modelled"
+        )
     grid_size, block_size = _dimensions(grid), _dimensions(block)
     memory = GlobalMemory()
     visible = [argument for argument in program.arguments if not argument.kind.startswith("hidden_")]

@@ -165,3 +165,9 @@ extern "C" __global__ void __launch_bounds__(64) conflicts(const float* x, float
   __syncthreads();
   y[threadIdx.x] = tile[threadIdx.x * stride];
 }
+
+extern "C" __global__ void __launch_bounds__(64) private_array(const int* x, int* y) {
+  int values[32];
+  for (int i = 0; i < 32; ++i) values[i] = x[i] + i;
+  y[threadIdx.x] = values[x[threadIdx.x] & 31];
+}
