@@ -146,7 +146,7 @@ def _register_table(
     places = grid(fragment)
     keys = numpy.zeros(valid.shape[1], dtype=numpy.int64)
     register_keys = numpy.zeros(len(places.registers), dtype=numpy.int64)
-    lost = ~valid.any(axis=0)
+    lost: Integers = numpy.logical_not(valid.any(axis=0))
     for axis, index in enumerate(indices):
         try:
             where = numpy.broadcast_to(numpy.asarray(evaluate(index, values)), valid.shape)

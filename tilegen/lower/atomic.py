@@ -31,24 +31,29 @@ class VectorAtomic:
 
 
 _VECTORS = {
-    ("float32", 4): VectorAtomic(4, "f32x4", "reduce_add_v4", "float4", False),
-    ("float32", 2): VectorAtomic(2, "f32x2", "reduce_add_v2", "float2", False),
-    ("float16", 2): VectorAtomic(2, "f16x2", "reduce_add", "half2", True),
-    ("bfloat16", 2): VectorAtomic(2, "bf16x2", "reduce_add", "__nv_bfloat162", True),
+    ("cuda", "float32", 4): VectorAtomic(4, "f32x4", "reduce_add_v4", "float4", False),
+    ("cuda", "float32", 2): VectorAtomic(2, "f32x2", "reduce_add_v2", "float2", False),
+    ("cuda", "float16", 2): VectorAtomic(2, "f16x2", "reduce_add", "half2", True),
+    ("cuda", "bfloat16", 2): VectorAtomic(2, "bf16x2", "reduce_add", "__nv_bfloat162", True),
+    ("hip", "float16", 2): VectorAtomic(2, "f16x2", "reduce_add", "fp16x2", True),
+    ("hip", "bfloat16", 2): VectorAtomic(2, "bf16x2", "reduce_add", "bf16x2", True),
 }
 _FUNCTIONS = {"add": "atomicAdd", "max": "atomicMax", "min": "atomicMin"}
-_SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
+_EXTREMES = {
+    "cuda": {"float16": "f16", "bfloat16": "bf16", "float32": "f32"},
+    "hip": {"float32": "f32"},
+}
 
 
 def vector_atomic(target: Target, op: AtomicOp, buffer: Buffer, limit: int) -> VectorAtomic | None:
     """The widest addition of at most `limit` neighbours in global memory, None where there is none."""
-    if buffer.scope != "global" or op != "add" or target.language != "cuda":
+    if buffer.scope != "global" or op != "add":
         return None
     offered = [
         atom.elements for atom in target.atomics if (atom.operation, atom.dtype) == (op, buffer.dtype.name)
     ]
     for elements in sorted(offered, reverse=True):
-        found = _VECTORS.get((buffer.dtype.name, elements))
+        found = _VECTORS.get((target.language, buffer.dtype.name, elements))
         if found is not None and elements <= limit:
             return found
     return None
@@ -73,9 +78,9 @@ def atomic_update(
     """
     dtype, address = buffer.dtype, Prefix("&", target)
     if dtype.is_float and op != "add":
-        if dtype.name not in _SHORT:
+        if dtype.name not in _EXTREMES[context.target.language]:
             raise _unsupported(context, op, dtype, location)
-        context.primitive("atomic_extreme", op=op, type=_SHORT[dtype.name])
+        context.primitive("atomic_extreme", op=op, type=_EXTREMES[context.target.language][dtype.name])
         return Expression(c.call(f"atomic_{op}", address, value))
     if op == "add" and dtype.is_float:
         return _float_addition(context, buffer, address, value, location)
@@ -92,11 +97,7 @@ def _float_addition(
     context: Context, buffer: Buffer, address: CExpr, value: CExpr, location: Location
 ) -> CStmt:
     dtype = buffer.dtype
-    if context.target.language == "hip":
-        if dtype.bits < 32:
-            raise _unsupported(context, "add", dtype, location)
-        return Expression(c.call("atomicAdd", address, value))
-    if dtype.bits < 16:
+    if dtype.bits < (32 if context.target.language == "hip" else 16):
         raise _unsupported(context, "add", dtype, location)
     if buffer.scope == "global" and dtype.name == "float32":
         context.primitive("atomic_add", type="f32")
