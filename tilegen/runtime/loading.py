@@ -15,13 +15,13 @@ from tilegen.runtime.errors import DeviceError
 
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """A kernel on one device; `module` keeps it loaded."""
+    """A kernel on one device; `kernel`, CuPy's, keeps it loaded."""
 
     function: int
     attributes: FunctionAttributes
     multiprocessors: int
     driver: DeviceApi
-    module: Any
+    kernel: Any
 
 
 def import_cupy() -> Any:
@@ -66,8 +66,8 @@ def load(image: Image, kernel: str, dynamic_shared_bytes: int, device: int) -> L
     path = image.file()
     try:
         with cupy.cuda.Device(device):
-            module = cupy.RawModule(path=str(path))
-            function = int(module.get_function(kernel).kernel.ptr)
+            raw = cupy.RawModule(path=str(path)).get_function(kernel)
+            function = int(raw.kernel.ptr)
             attributes = driver.function_attributes(function)
             if dynamic_shared_bytes + attributes.static_shared_bytes > 48 * 1024:
                 driver.set_dynamic_shared_limit(function, dynamic_shared_bytes)
@@ -76,7 +76,7 @@ def load(image: Image, kernel: str, dynamic_shared_bytes: int, device: int) -> L
     finally:
         if path != image.path:
             path.unlink(missing_ok=True)
-    return LoadedKernel(function, attributes, driver.multiprocessors(device), driver, module)
+    return LoadedKernel(function, attributes, driver.multiprocessors(device), driver, raw)
 
 
 class CurrentDevice(threading.local):
