@@ -1,0 +1,64 @@
+"""FlashAttention forward: O = softmax(Q K^T / sqrt(D)) V, with the log-sum-exp of every row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tilegen
+import tilegen.language as T
+
+LOG2E = 1.4426950408889634
+
+
+@tilegen.jit
+def attention(Q, K, V, causal: bool = False, block_M: int = 128, block_N: int = 128, num_stages: int = 2, threads: int = 256):
+    B, S_q, S_k, H, H_kv, D = T.const("B, S_q, S_k, H, H_kv, D")
+    Q: T.Tensor((B, S_q, H, D), T.float16)
+    K: T.Tensor((B, S_k, H_kv, D), T.float16)
+    V: T.Tensor((B, S_k, H_kv, D), T.float16)
+    O = T.empty((B, S_q, H, D), T.float16)
+    LSE = T.empty((B, H, S_q), T.float32)
+    scale = LOG2E / D**0.5
+    with T.Kernel(T.ceildiv(S_q, block_M), H, B, threads=threads) as (bx, h, b):
+        Q_shared = T.alloc_shared((block_M, D), T.float16)
+        K_shared = T.alloc_shared((block_N, D), T.float16)
+        V_shared = T.alloc_shared((block_N, D), T.float16)
+        S = T.alloc_fragment((block_M, block_N), T.float32)
+        P = T.alloc_fragment((block_M, block_N), T.float16)
+        O_local = T.alloc_fragment((block_M, D), T.float32)
+        m = T.alloc_fragment((block_M,), T.float32)
+        m_old = T.alloc_fragment((block_M,), T.float32)
+        alpha = T.alloc_fragment((block_M,), T.float32)
+        l = T.alloc_fragment((block_M,), T.float32)
+        l_block = T.alloc_fragment((block_M,), T.float32)
+        T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+        T.fill(O_local, 0)
+        T.fill(l, 0)
+        T.fill(m, -T.infinity(T.float32))
+        keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+        for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages):
+            T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+            T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+            for i, n in T.Parallel(block_M, block_N):
+                last = T.min(bx * block_M + i + (S_k - S_q), S_k - 1) if causal else S_k - 1
+                S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+            T.copy(m, m_old)
+            T.reduce_max(S, m, dim=1, clear=False)
+            for i in T.Parallel(block_M):
+                alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
+            for i, n in T.Parallel(block_M, block_N):
+                S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+            T.reduce_sum(S, l_block, dim=1)
+            for i in T.Parallel(block_M):
+                l[i] = l[i] * alpha[i] + l_block[i]
+            T.copy(S, P)
+            for i, d in T.Parallel(block_M, D):
+                O_local[i, d] *= alpha[i]
+            T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+            T.gemm(P, V_shared, O_local)
+        for i, d in T.Parallel(block_M, D):
+            O_local[i, d] /= l[i]
+        T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+        for i in T.Parallel(block_M):
+            LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+    return O, LSE
