@@ -40,7 +40,7 @@ def build(source: str, manifest: Manifest | Mapping[str, Any]) -> Path:
     Raises UnusableText if the host compiler rejects the text, CompilerMissing.
     """
     facts = facts_of(manifest)
-    compiler = find_compiler(facts["language"] == "hip")
+    compiler = find_compiler()
     text = emulated_text(source, facts)
     folder = cache_folder()
     core = folder / f"core-{_digest(compiler, _CORE_FLAGS, _headers_digest())}.o"

@@ -42,9 +42,20 @@ def _primitives(facts: Facts) -> str:
     return render_primitives(wanted, "emulator", language)
 
 
+_EXTENDED_VECTOR = re.compile(r"(\w+) __attribute__\(\(ext_vector_type\((\d+)\)\)\)")
+_HOST_TYPES = {"_Float16": "emulator::Half", "__bf16": "emulator::Bfloat"}
+
+
+def _host_alias(line: str) -> str:
+    """A type alias without what only clang knows: 16-bit floats and vectors are classes of the prelude."""
+    for device, host in _HOST_TYPES.items():
+        line = line.replace(f"= {device};", f"= {host};")
+    return _EXTENDED_VECTOR.sub(r"emulator::Vector<\1, \2>", line)
+
+
 def _types_text(lines: list[str]) -> str:
     """The emulator's device types: the section without its macros, which the prelude has in its own way."""
-    aliases = [line for line in lines if line.startswith("using ")]
+    aliases = [_host_alias(line) for line in lines if line.startswith("using ")]
     return f'#line 1 "emulator {_TYPES}"\n' + _INTEGERS + "".join(f"{line}\n" for line in aliases)
 
 

@@ -1,0 +1,31 @@
+// What the twins of the HIP primitives call; the signatures follow the CDNA instructions.
+#pragma once
+
+#include <cstdint>
+
+#include "interface.hpp"
+
+namespace emulator::amd {
+
+// ---- Matrix cores (CDNA3 ISA, "Matrix Arithmetic Instructions"): C[size, size] += A[size, depth] B[depth, size]
+enum class Operand { kF16, kBF16 };
+struct Mfma {
+  int size, depth;
+  Operand type;
+};
+void mfma(const Mfma& shape, float* c, const void* a, const void* b, int line);
+
+// ---- Buffer instructions (CDNA3 ISA, "Vector Memory Operations")
+struct Resource {
+  char* base;
+  std::uint32_t bytes;
+};
+
+// Whether an access is inside the resource; reports one that is partly inside, or not aligned as the hardware wants it.
+bool inside(const Resource& resource, std::uint32_t offset, int bytes, int line);
+
+// Loads to LDS: lane l's bytes land at `tile` + `bytes` l, some time before wait_loads lets the wave go on.
+void load_lds(void* tile, const Resource& resource, std::uint32_t offset, int bytes, int line);
+void wait_loads(int pending, int line);
+
+}  // namespace emulator::amd

@@ -1,0 +1,1 @@
+TILEGEN_DEVICE void hold_accumulators(float (&)[{{ registers }}]) {}
