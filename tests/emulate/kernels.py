@@ -300,6 +300,119 @@ def exchange() -> Facts:
     }
 
 
+def wgmma_layouts(a_mn: bool, b_mn: bool, a_swizzle: int, b_swizzle: int, bfloat: bool, registers: bool) -> Facts:
+    """D = A @ B, 64 x 64 x 64. A lies in memory as [M, K] if K-major, [K, M] if MN-major; B as [N, K] or [K, N]."""
+    dtype = "bfloat16" if bfloat else "float16"
+
+    def square(name: str, swizzle: int) -> Facts:
+        found = _matrix_map(name, "64", "64", [swizzle // 2, 64])
+        return {**found, "dtype": dtype, "swizzle": swizzle}
+
+    flags = {
+        "a_mn": int(a_mn),
+        "b_mn": int(b_mn),
+        "a_swizzle": a_swizzle,
+        "b_swizzle": b_swizzle,
+        "bfloat": int(bfloat),
+        "registers": int(registers),
+    }
+    return {
+        "version": 1,
+        "kernel": "wgmma_layouts",
+        "target": "sm_90a",
+        "language": "cuda",
+        "wave_size": 32,
+        "parameters": [
+            square("A", a_swizzle),
+            square("B", b_swizzle),
+            _pointer("A", "read", dtype),
+            _pointer("D", "write", "float32"),
+            *(_scalar(name, str(value)) for name, value in flags.items()),
+        ],
+        "tensors": [
+            _tensor("A", ["64", "64"], "input", dtype),
+            _tensor("B", ["64", "64"], "input", dtype),
+            _tensor("D", ["64", "64"], "output", "float32"),
+        ],
+        "symbols": [],
+        "grid": ["1", "1", "1"],
+        "block": [128, 1, 1],
+        "cluster": [1, 1, 1],
+        "shared_bytes": 17408,
+        "primitives": primitives(
+            "shared_storage",
+            "mbarrier_init",
+            "mbarrier_arrive_expect_tx",
+            "mbarrier_wait",
+            "fence_barrier_init",
+            "warpgroup_arrive",
+            "warpgroup_commit",
+            "warpgroup_wait",
+            tma_load=[{"rank": 2, "multicast": False}],
+            descriptor=[{"swizzle": swizzle} for swizzle in (128, 64, 32)],
+            wgmma=[
+                {"n": 64, "a": operand, "d": "f32", "source": source}
+                for operand in ("f16", "bf16")
+                for source in ("SS", "RS")
+            ],
+        ),
+    }
+
+
+FUNCTION_ROWS = 41  # floats
+FUNCTION_BIT_ROWS = 33
+
+
+def functions() -> Facts:
+    """Device functions, one row of the output each."""
+    return {
+        "version": 1,
+        "kernel": "functions",
+        "target": "sm_90a",
+        "language": "cuda",
+        "wave_size": 32,
+        "parameters": [
+            _pointer("X", "read", "float32"),
+            _pointer("Y", "read", "float32"),
+            _pointer("I", "read", "uint32"),
+            _pointer("J", "read", "uint32"),
+            _pointer("F", "write", "float32"),
+            _pointer("U", "write", "uint32"),
+            _pointer("T", "readwrite", "float32"),
+            _scalar("n", "n"),
+        ],
+        "tensors": [
+            _tensor("X", ["n"], "input", "float32"),
+            _tensor("Y", ["n"], "input", "float32"),
+            _tensor("I", ["n"], "input", "uint32"),
+            _tensor("J", ["n"], "input", "uint32"),
+            _tensor("F", [str(FUNCTION_ROWS), "n"], "output", "float32"),
+            _tensor("U", [str(FUNCTION_BIT_ROWS), "n"], "output", "uint32"),
+            {**_tensor("T", ["8"], "output", "float32"), "zeroed": True},
+        ],
+        "symbols": ["n"],
+        "grid": ["n // 64", "1", "1"],
+        "block": [64, 1, 1],
+        "cluster": [1, 1, 1],
+        "shared_bytes": 1024,
+        "primitives": primitives(
+            "shared_storage",
+            "exp2_approx",
+            "lop3",
+            "byte_permute",
+            ldmatrix=[
+                {"count": 4, "transpose": False},
+                {"count": 4, "transpose": True},
+                {"count": 2, "transpose": False},
+                {"count": 1, "transpose": True},
+            ],
+            stmatrix=[{"count": 4, "transpose": False}, {"count": 4, "transpose": True}],
+            mma_sync=[{"a": "f16"}, {"a": "bf16"}],
+            atomic_add=[{"type": "f32"}, {"type": "f32x2"}, {"type": "f32x4"}],
+        ),
+    }
+
+
 def matmul_inputs(m: int, n: int, k: int, seed: int = 0) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     generator = np.random.default_rng(seed)
     return (
