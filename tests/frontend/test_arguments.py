@@ -361,3 +361,52 @@ def test_an_output_made_inside_the_kernel() -> None:
     wrong = fault(inside)
     assert wrong.underlined == "T.empty((8,), T.float16)"
     assert wrong.remedy.startswith("move it before the with T.Kernel(…) block")
+
+
+def test_dims_fix_dynamic_names_too() -> None:
+    rows = T.dynamic("rows")
+
+    def zero(X):
+        X: T.Tensor((rows, "columns"), T.float32)
+        with T.Kernel(T.ceildiv(rows, 64)) as bx:
+            X[bx, 0] = 0
+
+    program = parse(zero, dims={"rows": 128})
+    verify(program)
+    assert buffer_text(program.tensors[0]) == "X: float32[128, columns] global inout"
+    assert expression_text(program.kernel.grid[0]) == "2"
+    with pytest.raises(TilegenError, match="zero has no extent row; it has rows, columns"):
+        parse(zero, dims={"rows": 1, "row": 128})
+
+
+def test_dynamic_names_that_clash_with_other_names() -> None:
+    X = T.dynamic("X", "int64")
+
+    def zero(Y):
+        Y: T.Tensor((X, 4), T.float32)
+        with T.Kernel(X) as float:
+            x = Y[float, 0] + X
+            Y[X - 1, 0] = x
+
+    def shadow(X):
+        X: T.Tensor(("X", 4), T.float32)
+        with T.Kernel(4) as bx:
+            X[bx, 0] = 0
+
+    program = parse(zero)
+    verify(program)
+    assert [(var.name, str(var.dtype)) for var in program.extents] == [("X", "int64")]
+    program = parse(shadow)
+    verify(program)
+    assert buffer_text(program.tensors[0]) == "X: float32[X_1, 4] global inout"
+
+
+def test_style_follows_from_the_function() -> None:
+    @T.prim_func
+    def zero(X: T.Tensor((8,), T.float32)):
+        with T.Kernel(8) as bx:
+            X[bx] = 0
+
+    assert parse(zero, parameters={"policy": T.GemmWarpPolicy.FullRow}).parameters == (
+        ("policy", "GemmWarpPolicy.FullRow"),
+    )

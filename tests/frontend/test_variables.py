@@ -320,3 +320,27 @@ def test_python_values_cannot_change_inside_the_kernel() -> None:
     wrong = fault(grow)
     assert (wrong.line, wrong.underlined) == ("values[0] = 1", "values[0]")
     assert wrong.remedy == "use T.alloc_local for an array of each thread's own"
+
+
+def test_a_name_bound_anew_inside_a_block_has_no_value_after_it() -> None:
+    def shadow(X):
+        X: T.Tensor((64,), T.float32)
+        with T.Kernel(2) as bx:
+            k = "outer"
+            for k in T.serial(4):
+                X[k] = 0
+            X[bx] = len(k)
+
+    wrong = fault(shadow)
+    assert (wrong.line, wrong.underlined) == ("X[bx] = len(k)", "k")
+    assert wrong.message == "k has a value only inside the block that assigns it"
+
+    def again(X):
+        X: T.Tensor((64,), T.float32)
+        with T.Kernel(2) as bx:
+            for k in T.serial(4):
+                X[k] = 0
+            k = 3
+            X[bx] = k
+
+    assert body(again)[-1] == "X[bx] = 3.0"

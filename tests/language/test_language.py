@@ -10,7 +10,7 @@ import pytest
 
 import tilegen.language as T
 from tilegen.errors import TilegenError
-from tilegen.frontend.calls import _HANDLERS
+from tilegen.frontend.calls import _HANDLERS, CUSTOM
 from tilegen.ir.expressions import Const
 from tilegen.ir.printer import expression_text
 from tilegen.language.operation import operation_name
@@ -28,7 +28,7 @@ def test_every_word_is_documented_and_handled() -> None:
 
 
 def test_every_handler_has_its_word() -> None:
-    assert {operation_name(getattr(T, name)) for name in WORDS} == set(_HANDLERS)
+    assert {operation_name(getattr(T, name)) for name in WORDS} == set(_HANDLERS) - {CUSTOM}
 
 
 @pytest.mark.parametrize(

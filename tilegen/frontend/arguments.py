@@ -40,6 +40,7 @@ def declare_tensor(
             f"{name} is declared twice",
             related=[(context.tensors[name].location, "the first declaration")],
         )
+    ir_name = context.names.unique(name)  # before the extents take names
     items, dtype, steps = _declared_parts(context, declared, node)
     spec = context.specs.get(name)
     if spec is not None:
@@ -51,7 +52,7 @@ def declare_tensor(
     )
     strides = _strides(context, name, steps, spec, location)
     role: Role = "output" if name in context.output_arguments else "input"
-    buffer = Buffer(context.names.unique(name), shape, dtype, "global", role, strides, location)
+    buffer = Buffer(ir_name, shape, dtype, "global", role, strides, location)
     context.tensors[name] = buffer
     context.frames[0].scopes[0][name] = buffer
     return buffer

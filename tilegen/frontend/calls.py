@@ -9,17 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
+import tilegen.language as T
 from tilegen.diagnostics import closest
 from tilegen.errors import TilegenError
 from tilegen.frontend.context import Context
 from tilegen.frontend.extents import resolve
 from tilegen.frontend.macros import inline, macro_function
 from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_tile_value
+from tilegen.ir import build
 from tilegen.ir.expressions import Expr
 from tilegen.ir.location import Location
 from tilegen.ir.types import DType
+from tilegen.language.custom import CustomWord
 from tilegen.language.functions import Macro
 from tilegen.language.operation import operation_name
+from tilegen.language.tensors import as_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class WordCall:
     node: ast.Call
     arguments: dict[str, Any]
     nodes: dict[str, ast.expr]
+    function: object
 
     @property
     def location(self) -> Location:
@@ -62,7 +67,10 @@ class WordCall:
 
 
 Handler = Callable[[WordCall], object]
+Replacement = Callable[[Context, ast.Call, list[object]], object]
+CUSTOM = "custom operation"  # the key of the one handler of all registered operations
 _HANDLERS: dict[str, Handler] = {}
+_REPLACEMENTS: dict[Any, Replacement] = {}
 _SIGNATURES: dict[Any, inspect.Signature] = {}
 
 
@@ -73,6 +81,17 @@ def handles(*words: str) -> Callable[[Handler], Handler]:
         for word in words:
             _HANDLERS[word] = handler
         return handler
+
+    return register
+
+
+def replaces(*functions: Callable[..., Any]) -> Callable[[Replacement], Replacement]:
+    """Registers what a function of Python's own means when it is given tile values."""
+
+    def register(replacement: Replacement) -> Replacement:
+        for function in functions:
+            _REPLACEMENTS[function] = replacement
+        return replacement
 
     return register
 
@@ -90,6 +109,8 @@ def call(context: Context, node: ast.Call) -> object:
             return _astype(context, node, receiver)
         case Macro():
             return inline(context, node, macro_function(function), *_arguments(context, node))
+        case CustomWord():
+            return _HANDLERS[CUSTOM](_bind(context, node, function.signature, function.name, function))
         case LocalFunction():
             return inline(context, node, function, *_arguments(context, node))
     if is_tile_value(function):
@@ -122,16 +143,22 @@ def _arguments(context: Context, node: ast.Call) -> tuple[list[object], dict[str
 
 
 def _word(context: Context, node: ast.Call, function: Callable[..., Any], word: str) -> object:
+    return _HANDLERS[word](_bind(context, node, _signature(function), word, function))
+
+
+def _bind(
+    context: Context, node: ast.Call, signature: inspect.Signature, word: str, function: object
+) -> WordCall:
+    """Evaluates the arguments and binds them to the word's parameters."""
     target, context.target = context.target, ""
     positional, keywords = _arguments(context, node)
     context.target = target
-    signature = _signature(function)
     try:
         bound = signature.bind(*positional, **keywords)
     except TypeError as error:
         _refuse_arguments(context, node, signature, word, keywords, error)
     bound.apply_defaults()
-    return _HANDLERS[word](WordCall(context, word, node, bound.arguments, _nodes(signature, node)))
+    return WordCall(context, word, node, bound.arguments, _nodes(signature, node), function)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
@@ -180,14 +207,10 @@ def _cast_call(context: Context, node: ast.Call, dtype: DType) -> Expr:
     positional, keywords = _arguments(context, node)
     if len(positional) != 1 or keywords:
         context.fail(node, f"T.{dtype} converts one value")
-    from tilegen.ir import build
-
     return build.cast(context.expression(positional[0], node.args[0]), dtype, context.location(node))
 
 
 def _astype(context: Context, node: ast.Call, receiver: Expr) -> Expr:
-    from tilegen.ir import build
-
     positional, keywords = _arguments(context, node)
     if len(positional) != 1 or keywords:
         context.fail(node, "astype takes one dtype")
@@ -200,8 +223,6 @@ def dtype_argument(context: Context, value: object, node: ast.expr) -> DType:
     Raises:
         ProgramError: for anything that names no dtype.
     """
-    from tilegen.language.tensors import as_dtype
-
     if isinstance(value, DType | str):
         try:
             return as_dtype(value)
@@ -224,7 +245,7 @@ def _python_call(context: Context, node: ast.Call, function: Callable[..., Any])
     """A call of a Python function: Python runs it, unless it would be given a tile value."""
     positional, keywords = _arguments(context, node)
     if any(holds_tile_value(value) for value in (*positional, *keywords.values())):
-        replacement = _BUILTINS.get(function) if getattr(function, "__hash__", None) else None
+        replacement = _REPLACEMENTS.get(function) if getattr(function, "__hash__", None) else None
         if replacement is not None and not keywords:
             return replacement(context, node, positional)
         if function in _CONTAINER_FUNCTIONS and not any(is_tile_value(value) for value in positional[:1]):
@@ -243,75 +264,5 @@ def _python_call(context: Context, node: ast.Call, function: Callable[..., Any])
 
 
 def _twin(name: str) -> str:
-    import tilegen.language as language
-
-    close = closest(name, language.__all__)
+    close = closest(name, T.__all__)
     return close[0] if close else "exp"
-
-
-def _fold_binary(symbol: str) -> Callable[[Context, ast.Call, list[object]], object]:
-    def fold(context: Context, node: ast.Call, values: list[object]) -> object:
-        from tilegen.ir import build
-
-        items = list(cast(tuple[object, ...], values[0])) if len(values) == 1 else values
-        nodes = node.args if len(node.args) == len(items) else [node] * len(items)
-        result = context.expression(items[0], nodes[0])
-        for value, at in zip(items[1:], nodes[1:], strict=True):
-            result = build.binary(
-                cast(Any, symbol), result, context.expression(value, at), context.location(node)
-            )
-        return result
-
-    return fold
-
-
-def _convert(dtype: DType) -> Callable[[Context, ast.Call, list[object]], object]:
-    def convert(context: Context, node: ast.Call, values: list[object]) -> object:
-        from tilegen.ir import build
-
-        return build.cast(context.expression(values[0], node.args[0]), dtype, context.location(node))
-
-    return convert
-
-
-def _absolute(context: Context, node: ast.Call, values: list[object]) -> object:
-    from tilegen.ir import build
-
-    return build.call("abs", context.expression(values[0], node.args[0]), location=context.location(node))
-
-
-def _serial_range(context: Context, node: ast.Call, values: list[object]) -> object:
-    from tilegen.frontend.handlers.loops import serial_loop
-
-    return serial_loop(context, "range", values, node)
-
-
-def _length(context: Context, node: ast.Call, values: list[object]) -> object:
-    from tilegen.ir.expressions import Const
-    from tilegen.ir.nodes import Buffer
-
-    value = values[0]
-    if isinstance(value, Buffer):
-        extent = value.shape[0]
-        return int(extent.value) if isinstance(extent, Const) else extent
-    if is_tile_value(value):
-        context.fail(node, "this tile value has no length")
-    return len(cast(tuple[object, ...], value))
-
-
-def _builtins() -> dict[Any, Callable[[Context, ast.Call, list[object]], object]]:
-    from tilegen.ir.types import float32, int32
-
-    return {
-        builtins.min: _fold_binary("min"),
-        builtins.max: _fold_binary("max"),
-        builtins.sum: _fold_binary("+"),
-        builtins.abs: _absolute,
-        builtins.float: _convert(float32),
-        builtins.int: _convert(int32),
-        builtins.range: _serial_range,
-        builtins.len: _length,
-    }
-
-
-_BUILTINS = _builtins()

@@ -18,9 +18,11 @@ from tilegen.frontend.values import (
     BufferSlice,
     ConstExtent,
     Method,
+    NamedInt,
     is_expr,
     is_number,
     is_tile_value,
+    number_to_const,
 )
 from tilegen.ir import build
 from tilegen.ir.expressions import BinaryOp, Const, Expr
@@ -80,8 +82,6 @@ def to_expression(context: Context, value: object, node: ast.expr) -> Expr:
     if is_expr(value):
         return value
     if is_number(value):
-        from tilegen.frontend.values import number_to_const
-
         return number_to_const(value, context.location(node))
     match value:
         case ConstExtent(name=name):
@@ -192,8 +192,6 @@ def _buffer_attribute(context: Context, node: ast.Attribute, buffer: Buffer) -> 
 
 
 def _named(extent: Expr) -> object:
-    from tilegen.frontend.values import NamedInt
-
     return NamedInt.of(int(extent.value), extent.name) if isinstance(extent, Const) else extent
 
 

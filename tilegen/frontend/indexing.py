@@ -11,6 +11,7 @@ from tilegen.ir.affine import difference
 from tilegen.ir.expressions import Const, Expr, Load
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Region
+from tilegen.ir.printer import expression_text
 
 if TYPE_CHECKING:
     from tilegen.frontend.context import Context
@@ -103,8 +104,6 @@ def _constant(extent: Expr) -> int | None:
 
 def shape_text(shape: tuple[object, ...]) -> str:
     """A shape as users write it."""
-    from tilegen.ir.printer import expression_text
-
     parts = [expression_text(item) if is_tile_value(item) else str(item) for item in shape]  # type: ignore[arg-type]
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 

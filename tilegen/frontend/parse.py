@@ -13,6 +13,7 @@ from tilegen.errors import TilegenError
 from tilegen.frontend.arguments import declare_scalar, declare_tensor, spec_argument
 from tilegen.frontend.context import KernelState, Returned, WidenVariable
 from tilegen.frontend.macros import closure_of, new_frame
+from tilegen.frontend.names import safe_identifier
 from tilegen.frontend.source import Source, source_of
 from tilegen.frontend.values import TensorDeclaration
 from tilegen.frontend.variables import parameter_number
@@ -308,8 +309,6 @@ def _returned(walker: Walker, returned: object, location: Any) -> tuple[str, ...
 
 def _program_name(function: Callable[..., Any]) -> str:
     """The function's name; a program called main (or kernel) inside a factory is named after the factory."""
-    from tilegen.frontend.names import safe_identifier
-
     name = function.__name__
     outer = function.__qualname__.split(".<locals>.")
     if name in ("main", "kernel") and len(outer) > 1:

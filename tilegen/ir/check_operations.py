@@ -15,6 +15,7 @@ from tilegen.ir.nodes import (
     Region,
     Stmt,
 )
+from tilegen.ir.printer import expression_text
 from tilegen.ir.types import DType, float32, float64, int32
 from tilegen.ir.walk import each_statement
 
@@ -58,8 +59,6 @@ def declared(*buffers: Buffer) -> list[tuple[Location, str]]:
 
 
 def _shape(buffer: Buffer) -> str:
-    from tilegen.ir.printer import expression_text
-
     return f"[{', '.join(expression_text(extent) for extent in buffer.shape)}]"
 
 
