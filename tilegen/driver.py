@@ -15,6 +15,7 @@ from tilegen.lower.contract import row_divisors
 from tilegen.lower.kernel import lower
 from tilegen.manifest import Manifest
 from tilegen.model.kernel import KernelModel
+from tilegen.schedule.guard_masks import guard_masks
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_kernel import plan_kernel
 from tilegen.target import Target, load_target
@@ -48,6 +49,7 @@ def generate(
     """
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
+    program = guard_masks(program)
     decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
     plan = plan_kernel(program, machine, decisions)
     model = lower(program, machine, decisions, plan, regenerate)

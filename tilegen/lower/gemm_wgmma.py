@@ -52,25 +52,26 @@ def lower_gemm(context: Context, gemm: Gemm, accumulate: CExpr) -> list[CStmt]:
     statements: list[CStmt] = []
     repeat = context.name("mi") if decision.repeats[0] > 1 else ""
     kk = Name("kk")
+    a_name, b_name = context.name("descriptor_a"), context.name("descriptor_b")
     b = _operand(context, gemm.b, decision, "b", kk)
     if decision.a_source == "shared":
         a = _operand(context, gemm.a, decision, "a", kk)
         statements.append(Comment(f"A {a.note}; B {b.note}"))
-        statements.append(Declare("u64", "a", a.descriptor, const=True))
-        a_value: CExpr = c.add("a", a.advance)
+        statements.append(Declare("u64", a_name, a.descriptor, const=True))
+        a_value: CExpr = c.add(a_name, a.advance)
         if repeat:
             a_value = c.add(a_value, c.mul(a.repeat_units, repeat))
     else:
         statements.append(Comment(f"B {b.note}"))
         a_value = _register_operand(context, gemm, decision, kk, repeat)
-    statements.append(Declare("u64", "b", b.descriptor, const=True))
+    statements.append(Declare("u64", b_name, b.descriptor, const=True))
     statements.append(Expression(c.call("warpgroup_arrive")))
     accumulator = c.index(gemm.c.buffer.name, repeat) if repeat else Name(gemm.c.buffer.name)
     call = c.call(
         f"{decision.atom}<{_majors(decision)}>::fma",
         accumulator,
         a_value,
-        c.add("b", b.advance),
+        c.add(b_name, b.advance),
         _accumulate(accumulate, kk),
     )
     body: tuple[CStmt, ...] = (Expression(call),)
@@ -80,6 +81,8 @@ def lower_gemm(context: Context, gemm: Gemm, accumulate: CExpr) -> list[CStmt]:
     steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
     statements.append(ForC("kk", Literal(0), steps, body, unroll=True, comment=_advance_note(decision)))
     statements.append(Expression(c.call("warpgroup_commit")))
+    for name in (a_name, b_name):
+        context.taken.pop(name)
     return statements
 
 

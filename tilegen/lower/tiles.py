@@ -86,7 +86,8 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
         context.primitive("cluster_rank")
         rank = c.call("cluster_rank")
         context.prologue.append(Declare("int", "rank", rank, const=True, comment="of this block in its cluster"))
-    ordered = len(kernel.grid) == 2 and plan.rasterisation is not None
+    sections = plan.longest_first is not None
+    ordered = sections or (len(kernel.grid) == 2 and plan.rasterisation is not None)
     names = [context.name(var.name) for var in kernel.block_vars]
     for var, name in zip(kernel.block_vars, names, strict=True):
         context.environment[var.name] = Name(name)
@@ -99,7 +100,9 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
             whole = c.operation("-", c.operation("+", extents[axis], number), 1)
             extents[axis] = c.operation("/", whole, number)
         loop = TileLoop(plan.persistent, ordered, tuple(extents), tuple(names), size, axis)
-    if ordered:
+    if sections:
+        _sections(context, names)
+    elif ordered:
         _panels(context, names)
     if not plan.persistent:
         if ordered:
@@ -147,6 +150,21 @@ def _panels(context: Context, names: list[str]) -> None:
     assert rasterisation is not None
     context.constant("kRasterGroup", rasterisation.panel, _panel_comment(rasterisation.order))
     context.helper("raster_tiles", first=names[0], second=names[1], order=rasterisation.order)
+
+
+def _sections(context: Context, names: list[str]) -> None:
+    """The helper that starts long tiles first."""
+    order = context.plan.longest_first
+    assert order is not None
+    context.constant("kSection", order.section, "blocks of the outer axes that run side by side")
+    inner = [f"{names[0]}_tiles - 1 - local / width" if order.rising else "local / width"]
+    divisor = ""
+    for position, name in enumerate(names[1:]):
+        value = "other" + (f" / {divisor}" if divisor else "")
+        inner.append(value if position == len(names) - 2 else f"{value} % {name}_tiles")
+        divisor = f"{name}_tiles" if not divisor else f"({divisor} * {name}_tiles)"
+    outer = " * ".join(f"{name}_tiles" for name in names[1:])
+    context.helper("section_tiles", names=tuple(names), outer=outer, fields=tuple(inner))
 
 
 def _panel_comment(order: str) -> str:

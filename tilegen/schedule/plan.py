@@ -9,6 +9,7 @@ from tilegen.inference.decisions import PerNode
 from tilegen.inference.shared import SharedLayout
 from tilegen.ir.nodes import AtomicTile, Copy, For, Rasterisation
 from tilegen.schedule.clusters import Multicast, cluster_size
+from tilegen.schedule.uneven import LongestFirst
 
 PlanKind = Literal["warp_specialised", "multistage", "register_prefetch", "simple"]
 
@@ -68,6 +69,7 @@ class Plan:
     cluster: tuple[int, int, int]
     multicasts: tuple[Multicast, ...] = ()  # tiles that a cluster loads once for all its blocks
     rasterisation: Rasterisation | None = None
+    longest_first: LongestFirst | None = None
     registers: Registers | None = None
     hand_overs: tuple[HandOver, ...] = ()
     stages: PerNode[For, int] = field(default_factory=PerNode)

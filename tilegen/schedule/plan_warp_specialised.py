@@ -11,12 +11,13 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.ir.nodes import Buffer, Copy, For, If, Kernel, Persistent, Program, Stmt
-from tilegen.schedule.analysis import each_statement, reads, variables, writes
+from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.schedule.clusters import check_cluster, multicasts
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers
 from tilegen.schedule.tma import copy_problem, pitch_problem
+from tilegen.schedule.uneven import longest_first, uneven_axes
 from tilegen.target import Target
 
 BARRIER_BYTES = 8
@@ -66,6 +67,8 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     used += _stage_stores(kernel, plan, decisions, target, used)
     plan.blocks_per_multiprocessor = _residency(kernel, plan, decisions, target, used)
     plan.persistent = _persistent(kernel, plan)
+    if not plan.persistent and plan.cluster_size == 1:
+        plan.longest_first = longest_first(kernel)
     plan.registers = _registers(kernel, plan, decisions, target)
     return plan
 
@@ -259,9 +262,7 @@ def _persistent(kernel: Kernel, plan: Plan) -> bool:
         return kernel.persistent
     if plan.blocks_per_multiprocessor > 1:
         return False
-    blocks = {var.name for var in kernel.block_vars}
-    bounds = [v for s in each_statement(kernel.body) if isinstance(s, For) for v in variables((s.start, s.stop))]
-    return not blocks.intersection(bounds)
+    return not uneven_axes(kernel)
 
 
 def _registers(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target) -> Registers:
