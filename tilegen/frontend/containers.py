@@ -10,9 +10,10 @@ from typing import Any, cast
 from tilegen.frontend.context import Context
 from tilegen.frontend.extents import resolve
 from tilegen.frontend.indexing import index_buffer
-from tilegen.frontend.values import BufferSlice, holds_tile_value, is_expr, is_tile_value
+from tilegen.frontend.values import BufferSlice, TensorDeclaration, holds_tile_value, is_expr, is_tile_value
 from tilegen.ir.expressions import Load, Var
 from tilegen.ir.nodes import Buffer
+from tilegen.language.operation import operation_name
 
 
 def python(context: Context, node: ast.expr, function: Callable[..., Any], *arguments: object) -> object:
@@ -45,6 +46,8 @@ def evaluate_subscript(context: Context, node: ast.Subscript) -> object:
     if is_expr(value):
         context.fail(node, "a scalar cannot be indexed")
     index = _python_index(context, node.slice)
+    if operation_name(value) == "Tensor":
+        return _tensor_declaration(context, node, index)
     if holds_tile_value(index) and not (isinstance(value, dict) and isinstance(index, Buffer)):
         context.fail(
             node.slice,
@@ -52,6 +55,15 @@ def evaluate_subscript(context: Context, node: ast.Subscript) -> object:
             "index it with a Python integer (a loop over Python's own range is unrolled), or use a buffer",
         )
     return python(context, node, operator.getitem, value, index)
+
+
+def _tensor_declaration(context: Context, node: ast.Subscript, index: object) -> TensorDeclaration:
+    """`T.Tensor[shape, dtype]`."""
+    if not isinstance(index, tuple) or len(index) != 2:
+        context.fail(node, "T.Tensor takes a shape and a dtype", "write T.Tensor((M, N), dtype)")
+    shape, dtype = index
+    items = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    return TensorDeclaration(items, dtype, None, context.location(node))
 
 
 def _python_index(context: Context, node: ast.expr) -> object:

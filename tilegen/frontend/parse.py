@@ -61,7 +61,17 @@ def parse(
     if isinstance(plain, Macro):
         raise TilegenError(f"{plain.__name__} is a macro, not a tile program")
     source = source_of(plain)
-    job = _Job(plain, source, dict(arguments or {}), dict(parameters or {}), style, out_idx, dict(dims or {}))
+    annotations = function.annotations if isinstance(function, PrimFunc) else {}
+    job = _Job(
+        plain,
+        source,
+        annotations,
+        dict(arguments or {}),
+        dict(parameters or {}),
+        style,
+        out_idx,
+        dict(dims or {}),
+    )
     widened: dict[str, DType] = {}
     while True:
         try:
@@ -77,6 +87,7 @@ class _Job:
         self,
         function: Callable[..., Any],
         source: Source,
+        annotations: Mapping[str, Any],
         arguments: dict[str, Any],
         parameters: dict[str, Any],
         style: Style,
@@ -85,6 +96,7 @@ class _Job:
     ) -> None:
         self.function = function
         self.source = source
+        self.annotations = annotations
         self.arguments = arguments
         self.parameters = parameters
         self.style = style
@@ -161,7 +173,7 @@ class _Job:
             if node is None:
                 raise TilegenError(f"{self.function.__name__}: *args and **kwargs cannot be tile arguments")
             given = self.arguments.get(name)
-            annotation = self._annotation(walker, parameter.annotation, node)
+            annotation = self._annotation(walker, self.annotations.get(name, parameter.annotation))
             if isinstance(given, TensorSpec):
                 walker.specs[name] = given
             if isinstance(annotation, TensorSpec | TensorDeclaration):
@@ -195,8 +207,8 @@ class _Job:
         elif default is not inspect.Parameter.empty:
             walker.bind(name, default)
 
-    def _annotation(self, walker: Walker, annotation: object, node: ast.arg) -> object:
-        """The value of a parameter's annotation; one that names what is not known yet is left to the body."""
+    def _annotation(self, walker: Walker, annotation: object) -> object:
+        """The value of a parameter's annotation, which may be kept as text."""
         if isinstance(annotation, str):
             return walker.evaluate(ast.parse(annotation, mode="eval").body)
         return annotation

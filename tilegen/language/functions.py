@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilegen.language.operation import OutsideKernelError
 
 
 class PrimFunc:
-    """A tile program in the lazy style: a Python function whose annotations declare its arguments."""
+    """A tile program in the lazy style: a Python function whose annotations declare its arguments.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    `annotations` are their values; text that cannot be evaluated where the function is defined stays text.
+    """
+
+    def __init__(self, function: Callable[..., Any], surroundings: Mapping[str, Any]) -> None:
         self.function = function
+        self.annotations: dict[str, Any] = {
+            name: _annotation_value(annotation, function, surroundings)
+            for name, annotation in function.__annotations__.items()
+        }
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
@@ -40,9 +48,20 @@ class Macro:
         return f"<tile macro {self.__name__}>"
 
 
+def _annotation_value(annotation: Any, function: Callable[..., Any], surroundings: Mapping[str, Any]) -> Any:
+    """An annotation kept as text (`from __future__ import annotations`) may use names of the factory that the
+    function's closure does not hold: it is evaluated among them."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, function.__globals__, dict(surroundings))
+    except NameError:
+        return annotation
+
+
 def prim_func(function: Callable[..., Any]) -> PrimFunc:
     """Declares a tile program in the lazy style; tensors are its annotated arguments."""
-    return PrimFunc(function)
+    return PrimFunc(function, sys._getframe(1).f_locals)
 
 
 def macro(function: Callable[..., Any]) -> Macro:

@@ -168,6 +168,10 @@ class _TensorWord:
 
 Tensor = _TensorWord()
 Buffer = Tensor
+# Annotations of macros' parameters, as TileLang's programs write them: they only describe.
+SharedBuffer = Tensor
+FragmentBuffer = Tensor
+LocalBuffer = Tensor
 
 
 @operation
