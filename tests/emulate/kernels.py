@@ -300,7 +300,9 @@ def exchange() -> Facts:
     }
 
 
-def wgmma_layouts(a_mn: bool, b_mn: bool, a_swizzle: int, b_swizzle: int, bfloat: bool, registers: bool) -> Facts:
+def wgmma_layouts(
+    a_mn: bool, b_mn: bool, a_swizzle: int, b_swizzle: int, bfloat: bool, registers: bool
+) -> Facts:
     """D = A @ B, 64 x 64 x 64. A lies in memory as [M, K] if K-major, [K, M] if MN-major; B as [N, K] or [K, N]."""
     dtype = "bfloat16" if bfloat else "float16"
 

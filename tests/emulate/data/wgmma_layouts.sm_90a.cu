@@ -8,6 +8,10 @@
 #ifndef __CUDACC_RTC__
 #include <cuda.h>
 #include <cuda_runtime.h>
+#else
+struct alignas(64) CUtensorMap {
+  unsigned long long opaque[16];
+};
 #endif
 
 namespace {
