@@ -1,0 +1,131 @@
+"""Times competitors in turns: rounds in which each of them runs, the L2 cache flushed before every launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean, median
+from typing import Any, Protocol
+
+FLUSH_BYTES = 512 << 20  # several times any L2; reading it outlasts the launch overhead of any competitor
+ROUND_MILLISECONDS = 60.0
+ROUNDS = 5
+_FEWEST, _MOST = 3, 50
+
+Run = Callable[[], Any]
+
+
+class Timer(Protocol):
+    """Times launches on a device."""
+
+    def time(self, run: Run, count: int) -> Sequence[float]:
+        """Milliseconds of each of `count` launches, the cache flushed before each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A competitor's rounds: the median launch of each, in milliseconds."""
+
+    name: str
+    rounds: tuple[float, ...]
+
+    @property
+    def milliseconds(self) -> float:
+        """The median of the rounds."""
+        return median(self.rounds)
+
+    @property
+    def spread(self) -> float:
+        """(slowest − fastest) / median: differences below it are noise."""
+        return (max(self.rounds) - min(self.rounds)) / self.milliseconds
+
+
+class CudaTimer:
+    """CUDA events on torch's current stream.
+
+    The flush reads, rather than writes, so that no dirty lines are left whose write-back would fall into what is timed.
+    """
+
+    def __init__(self, flush_bytes: int = FLUSH_BYTES) -> None:
+        import torch
+
+        self._torch = torch
+        self._flush = torch.zeros(flush_bytes // 4, dtype=torch.float32, device="cuda")
+        self._sum = torch.zeros((), dtype=torch.float32, device="cuda")
+
+    def time(self, run: Run, count: int) -> list[float]:
+        torch = self._torch
+        events = [
+            (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)
+        ]
+        for start, end in events:
+            torch.sum(self._flush, dim=0, out=self._sum)
+            start.record()
+            run()
+            end.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(end) for start, end in events]
+
+
+def launches(milliseconds: float, budget: float = ROUND_MILLISECONDS) -> int:
+    """How many launches of this length fill a round."""
+    return max(_FEWEST, min(_MOST, round(budget / max(milliseconds, 1e-3))))
+
+
+def estimate(timer: Timer, run: Run) -> float:
+    """A launch's milliseconds, roughly: the median of three after a warm-up."""
+    timer.time(run, 1)
+    return median(timer.time(run, 3))
+
+
+def interleaved(
+    competitors: Mapping[str, Run], timer: Timer, rounds: int = ROUNDS, budget: float = ROUND_MILLISECONDS
+) -> dict[str, Timing]:
+    """Times the competitors in `rounds` rounds; who begins changes from round to round, so that none always follows
+    the same neighbour. Each round gives a competitor about `budget` milliseconds."""
+    names = list(competitors)
+    counts = {name: launches(estimate(timer, competitors[name]), budget) for name in names}
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(rounds):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            times[name].append(median(timer.time(competitors[name], counts[name])))
+    return {name: Timing(name, tuple(values)) for name, values in times.items()}
+
+
+def fastest(
+    candidates: Mapping[str, Run],
+    timer: Timer,
+    announce: Callable[[str], None] = lambda text: None,
+    finalists: int = 3,
+) -> tuple[str, dict[str, float]]:
+    """The fastest candidate, and what each took in milliseconds.
+
+    Every candidate is timed shortly; the first `finalists` are then timed in turns, for short timings rank the best
+    ones by chance. `announce` hears a candidate's name before it runs.
+    """
+    times = {}
+    for name, run in candidates.items():
+        announce(name)
+        times[name] = estimate(timer, run)
+    ranked = sorted(times, key=lambda name: times[name])
+    announce("finalists")
+    final = interleaved({name: candidates[name] for name in ranked[:finalists]}, timer, rounds=3, budget=20.0)
+    times |= {name: timing.milliseconds for name, timing in final.items()}
+    return min(final, key=lambda name: times[name]), times
+
+
+def ratios(timings: Mapping[str, Timing], baseline: str) -> dict[str, float]:
+    """How many times as fast as the baseline each competitor is: the ratio of medians, above 1 is faster."""
+    return {name: timings[baseline].milliseconds / timing.milliseconds for name, timing in timings.items()}
+
+
+def ratio_to_best(timings: Mapping[str, Timing], name: str) -> float:
+    """How fast a competitor is as a multiple of the fastest other one."""
+    others = [timing.milliseconds for other, timing in timings.items() if other != name]
+    return min(others) / timings[name].milliseconds if others else 1.0
+
+
+def mean_ratio(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return geometric_mean(values)

@@ -1,0 +1,194 @@
+"""GEMM schedules: the small space that the search walks, and the model that ranks it and picks the default.
+
+The model knows the target's rates and the tile's shape, no problem sizes: there is no table of shapes anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilegen.target import Target, load_target
+
+_HALF = 2  # bytes of an fp16 or bf16 element
+_BARRIERS = 1024  # bytes kept for barriers and alignment
+_STEP = 64  # columns of K that the model counts by
+_MOST_STAGES = 6
+_L2_BYTES_PER_CYCLE = 64  # of one multiprocessor's port
+_LATENCY = 1200  # cycles from a TMA load to its bytes
+_EPILOGUE = 1200  # cycles in which a block's tensor cores wait for its output
+_START = 1500  # cycles from a block's launch to its first product
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Parameters of `kernels.matmul`; `cluster` counts blocks that share a tile of B, `panel` rows of tiles."""
+
+    block_M: int
+    block_N: int
+    block_K: int
+    num_stages: int
+    threads: int
+    persistent: bool = False
+    cluster: int = 1
+    panel: int = 8
+
+    def parameters(self) -> dict[str, Any]:
+        """As keyword arguments of `kernels.matmul`."""
+        return {
+            "block_M": self.block_M,
+            "block_N": self.block_N,
+            "block_K": self.block_K,
+            "num_stages": self.num_stages,
+            "threads": self.threads,
+            "persistent": self.persistent,
+            "cluster_dims": (1, self.cluster),
+            "panel": self.panel,
+        }
+
+    def __str__(self) -> str:
+        tile = f"{self.block_M}x{self.block_N}x{self.block_K}"
+        kind = "persistent" if self.persistent else "grid"
+        return f"{tile} s{self.num_stages} t{self.threads} {kind} c{self.cluster} p{self.panel}"
+
+    @staticmethod
+    def parse(text: str) -> Schedule:
+        """Reads what `str` writes.
+
+        Raises:
+            ValueError: for other text.
+        """
+        match = re.fullmatch(r"(\d+)x(\d+)x(\d+) s(\d+) t(\d+) (persistent|grid) c(\d+) p(\d+)", text)
+        if match is None:
+            raise ValueError(f"'{text}' is no schedule")
+        block_m, block_n, block_k, stages, threads = (int(number) for number in match.groups()[:5])
+        persistent = match[6] == "persistent"
+        return Schedule(block_m, block_n, block_k, stages, threads, persistent, int(match[7]), int(match[8]))
+
+    @property
+    def stage_bytes(self) -> int:
+        return (self.block_M + self.block_N) * self.block_K * _HALF
+
+    @property
+    def accumulators(self) -> int:
+        """Registers a thread holds of the output tile."""
+        return self.block_M * self.block_N // self.threads
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    M: int
+    N: int
+    K: int
+
+
+def search_space(problem: Problem, target_name: str, limit: int = 24) -> tuple[Schedule, ...]:
+    """The schedules that the model likes best, best first."""
+    target = load_target(target_name)
+    ranked = sorted(_all(target), key=lambda schedule: predicted_cycles(problem, schedule, target))
+    return tuple(ranked[:limit])
+
+
+def default_schedule(problem: Problem, target_name: str) -> Schedule:
+    """The schedule that runs without a search: the model's first."""
+    return search_space(problem, target_name, 1)[0]
+
+
+def _all(target: Target) -> Iterator[Schedule]:
+    yield from _hopper(target) if target.has("wgmma") else _ampere(target)
+
+
+def _hopper(target: Target) -> Iterator[Schedule]:
+    """Tiles of warpgroups of 64 rows each or two times 64, as deep a ring as shared memory holds with a staged
+    output beside it, or without."""
+    tiles = (
+        (128, 256, 256), (256, 128, 256), (128, 192, 256), (128, 128, 256), (256, 192, 256), (192, 256, 384),
+        (192, 128, 384), (64, 256, 128), (64, 192, 128), (64, 128, 128), (128, 128, 128), (64, 64, 128),
+    )  # fmt: skip
+    for block_m, block_n, threads in tiles:
+        for block_k in (64, 128):
+            first = Schedule(block_m, block_n, block_k, 2, threads)
+            staged = block_m * block_n * _HALF
+            for stages in sorted({_depth(first, target, staged), _depth(first, target, 0)}):
+                if stages < 2:
+                    continue
+                deep = replace(first, num_stages=stages)
+                yield deep
+                yield replace(deep, persistent=True)
+                yield replace(deep, persistent=True, cluster=2)
+
+
+def _ampere(target: Target) -> Iterator[Schedule]:
+    tiles = (
+        (128, 256, 256), (256, 128, 256), (128, 128, 128), (128, 128, 256), (128, 64, 128), (64, 128, 128),
+        (64, 256, 128), (64, 64, 128),
+    )  # fmt: skip
+    for block_m, block_n, threads in tiles:
+        for block_k in (32, 64):
+            first = Schedule(block_m, block_n, block_k, 2, threads)
+            deepest = _depth(first, target, 0)
+            for stages in range(3, min(deepest, 5) + 1):
+                yield replace(first, num_stages=stages)
+
+
+def _depth(schedule: Schedule, target: Target, staged: int) -> int:
+    """Stages that fit beside a staged output of so many bytes."""
+    free = target.limits.shared_bytes_per_block - _BARRIERS - staged
+    return max(0, min(free // schedule.stage_bytes, _MOST_STAGES))
+
+
+def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> float:
+    """How long the model thinks a launch takes.
+
+    Blocks come in waves, each block's steps run at the pace of the slowest of tensor cores, shared memory and loads;
+    what memory must deliver in all bounds the launch from below. A part-filled last wave costs half of what it wastes,
+    for the card's power goes to the others.
+    """
+    device = target.device
+    resident = _resident(schedule, target)
+    tiles_m, tiles_n = -(-problem.M // schedule.block_M), -(-problem.N // schedule.block_N)
+    tiles = -(-tiles_m // schedule.cluster) * schedule.cluster * tiles_n
+    slots = device.multiprocessors // schedule.cluster * schedule.cluster * resident
+    waves = (tiles / slots + -(-tiles // slots)) / 2 if tiles > slots else 1.0
+    step, rate = _step(schedule, target, resident)
+    ending = _EPILOGUE if _staged(schedule, target) else 2 * _EPILOGUE
+    beside = _EPILOGUE / 2 if schedule.persistent else _START  # what the next tile's loads do not hide
+    steps = -(-problem.K // schedule.block_K) * (schedule.block_K / _STEP)
+    compute = waves * (steps * step + (ending + beside) / resident) + _START
+    moved = (problem.K * (problem.N + problem.M) + problem.M * problem.N) * _HALF
+    dram = device.dram_bytes_per_second / device.clock_hertz
+    memory = moved / min(dram, min(tiles, slots) * rate) * min(waves * slots / tiles, 1.2)
+    return max(compute, memory + ending + _START) + 0.05 * compute
+
+
+def _step(schedule: Schedule, target: Target, resident: int) -> tuple[float, float]:
+    """Cycles that a multiprocessor takes for 64 columns of K of each resident block, a block's share; and the bytes a
+    cycle that a block loads. Loads that hide behind products still cost a fifth of their time."""
+    limits, device = target.limits, target.device
+    flops = device.matrix_flops_per_second("float16") / device.multiprocessors / device.clock_hertz
+    products = 2 * schedule.block_M * schedule.block_N * _STEP / flops
+    in_flight = (schedule.num_stages - 1.5) * schedule.stage_bytes
+    rate = min(_L2_BYTES_PER_CYCLE / resident, in_flight / _LATENCY)
+    loads = (schedule.block_M + schedule.block_N / schedule.cluster) * _STEP * _HALF / rate
+    warpgroups = max(1, schedule.threads // 128)
+    read_bytes = (schedule.block_M + warpgroups * schedule.block_N) * _STEP * _HALF
+    reads = read_bytes / (limits.banks * limits.bank_bytes)
+    return max(products * resident, loads, reads * resident) + 0.2 * loads, rate
+
+
+def _staged(schedule: Schedule, target: Target) -> bool:
+    """Whether the output leaves through a tile in shared memory."""
+    output = schedule.block_M * schedule.block_N * _HALF
+    return _depth(schedule, target, output) >= schedule.num_stages
+
+
+def _resident(schedule: Schedule, target: Target) -> int:
+    """Blocks that a multiprocessor holds, at most two."""
+    limits = target.limits
+    shared = schedule.num_stages * schedule.stage_bytes + _BARRIERS + limits.reserved_shared_bytes
+    threads = schedule.threads + (limits.warps_per_warpgroup * limits.warp_size if target.has("tma") else 0)
+    registers = (schedule.accumulators + 48) * threads
+    fits_shared = 2 * shared <= limits.shared_bytes_per_multiprocessor
+    return 2 if fits_shared and 2 * registers <= limits.registers_per_multiprocessor else 1

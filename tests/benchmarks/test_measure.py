@@ -1,0 +1,98 @@
+"""Rounds, medians and ratios, on a timer that only pretends."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.measure import (
+    Timing,
+    estimate,
+    fastest,
+    interleaved,
+    launches,
+    mean_ratio,
+    ratio_to_best,
+    ratios,
+)
+
+
+class PretendedTimer:
+    """Every launch adds its milliseconds to a list that the runs fill."""
+
+    def __init__(self):
+        self.current = 0.0
+        self.order = []
+
+    def run(self, name, milliseconds):
+        def launch():
+            self.current = milliseconds() if callable(milliseconds) else milliseconds
+            self.order.append(name)
+
+        return launch
+
+    def time(self, run, count):
+        times = []
+        for _ in range(count):
+            run()
+            times.append(self.current)
+        return times
+
+
+def test_rounds_are_interleaved_and_begin_with_another_each_time():
+    timer = PretendedTimer()
+    competitors = {name: timer.run(name, 20.0) for name in "abc"}
+    timings = interleaved(competitors, timer, rounds=3, budget=60.0)
+    assert {name: timing.rounds for name, timing in timings.items()} == dict.fromkeys(
+        "abc", (20.0, 20.0, 20.0)
+    )
+    rounds = timer.order[3 * 4 :]  # after each one's warm-up and estimate
+    assert "".join(rounds[::3]) == "abc" + "bca" + "cab"
+
+
+def test_a_round_is_the_median_of_its_launches_and_a_timing_the_median_of_its_rounds():
+    timer = PretendedTimer()
+    values = iter([1.0] * 4 + [1.0, 9.0, 2.0] + [5.0, 5.0, 5.0] + [3.0, 3.0, 90.0])
+    timing = interleaved({"a": timer.run("a", lambda: next(values))}, timer, rounds=3, budget=3.0)["a"]
+    assert timing.rounds == (2.0, 5.0, 3.0)
+    assert timing.milliseconds == 3.0
+    assert timing.spread == pytest.approx(1.0)
+
+
+def test_launches_fill_a_round_within_bounds():
+    assert launches(1.0, 60.0) == 50
+    assert launches(6.0, 60.0) == 10
+    assert launches(100.0, 60.0) == 3
+    assert launches(0.0, 60.0) == 50
+
+
+def test_an_estimate_leaves_the_first_launch_out():
+    timer = PretendedTimer()
+    values = iter([100.0, 3.0, 1.0, 2.0])
+    assert estimate(timer, timer.run("a", lambda: next(values))) == 2.0
+
+
+def test_the_fastest_candidate_is_found_among_finalists_timed_again():
+    timer = PretendedTimer()
+    noise = iter([5.0, 1.0, 1.0, 1.0])  # looks fastest at first, and is not
+    lucky = timer.run("lucky", lambda: next(noise, 4.0))
+    candidates = {"slow": timer.run("slow", 9.0), "lucky": lucky, "good": timer.run("good", 2.0)}
+    heard = []
+    best, times = fastest(candidates, timer, heard.append, finalists=2)
+    assert best == "good"
+    assert times == {"slow": 9.0, "lucky": 4.0, "good": 2.0}
+    assert heard == ["slow", "lucky", "good", "finalists"]
+
+
+def test_ratios_are_speeds():
+    timings = {
+        "cuBLAS": Timing("cuBLAS", (2.0,)),
+        "tilegen": Timing("tilegen", (1.6,)),
+        "Triton": Timing("Triton", (1.8,)),
+    }
+    assert ratios(timings, "cuBLAS") == {
+        "cuBLAS": 1.0,
+        "tilegen": pytest.approx(1.25),
+        "Triton": pytest.approx(2 / 1.8),
+    }
+    assert ratio_to_best(timings, "tilegen") == pytest.approx(1.8 / 1.6)
+    assert mean_ratio([0.5, 2.0]) == pytest.approx(1.0)

@@ -1,0 +1,67 @@
+"""The search space: every schedule is legal for its target, and the model's order is sane."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.cases import SIZES, UNSEEN, GemmCase, UnknownCase, acceptance_cases, parse_layouts, parse_size
+from benchmarks.schedules import Problem, Schedule, default_schedule, predicted_cycles, search_space
+from tilegen.target import load_target
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize("size", [*SIZES.values(), *UNSEEN])
+def test_schedules_fit_their_target(target, size):
+    limits = load_target(target).limits
+    schedules = search_space(Problem(*size), target)
+    assert len(set(schedules)) == len(schedules) > 8
+    for schedule in schedules:
+        assert 2 <= schedule.num_stages <= 6
+        assert schedule.num_stages * schedule.stage_bytes <= limits.shared_bytes_per_block
+        assert schedule.accumulators <= 192
+        assert schedule.cluster == 1 or target == "sm_90a"
+
+
+def test_a_schedule_reads_back():
+    for schedule in search_space(Problem(4096, 4096, 4096), "sm_90a"):
+        assert Schedule.parse(str(schedule)) == schedule
+    with pytest.raises(ValueError, match="is no schedule"):
+        Schedule.parse("128x256")
+
+
+def test_large_products_take_large_tiles_and_few_rows_small_ones():
+    large = default_schedule(Problem(8192, 8192, 8192), "sm_90a")
+    assert large.block_M * large.block_N >= 128 * 192
+    assert default_schedule(Problem(16, 28672, 8192), "sm_90a").block_M == 64
+
+
+def test_the_model_knows_that_more_work_takes_longer():
+    target = load_target("sm_90a")
+    schedule = default_schedule(Problem(8192, 8192, 8192), "sm_90a")
+    times = [predicted_cycles(Problem(8192, 8192, k), schedule, target) for k in (1024, 2048, 8192)]
+    assert times == sorted(times)
+
+
+def test_the_acceptance_cases_are_those_of_the_table():
+    names = {case.name for case in acceptance_cases()}
+    assert len(names) == 24 + 2 + 1 + 2 + len(UNSEEN)
+    assert "8192x8192x8192 fp16 NN" in names
+    assert "4096x28672x8192 bf16 TN" in names
+    assert "16x28672x8192 fp16 NN" in names
+    assert "8192x8192x8192 fp16 NN quick start" in names
+    assert "4096x4096x4096 fp16 NN sm_80" in names
+
+
+def test_stored_shapes_follow_the_layout():
+    problem = Problem(5, 6, 7)
+    assert GemmCase(problem, layout="NN").stored_shapes == ((5, 7), (7, 6))
+    assert GemmCase(problem, layout="NT").stored_shapes == ((5, 7), (6, 7))
+    assert GemmCase(problem, layout="TN").stored_shapes == ((7, 5), (7, 6))
+
+
+def test_names_that_are_wrong_say_what_is_right():
+    assert parse_size("512x256x64") == Problem(512, 256, 64)
+    with pytest.raises(UnknownCase, match="square8192"):
+        parse_size("square")
+    with pytest.raises(UnknownCase, match="NN, NT"):
+        parse_layouts("NX")
