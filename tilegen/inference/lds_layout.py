@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from tilegen.inference.conflicts import cycles_lost, offsets
+from tilegen.inference.conflicts import access_cost, offsets
 from tilegen.inference.decisions import GemmDecision
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.mfma_operands import operand_fragment
@@ -68,7 +68,7 @@ def conflicts(layout: SharedLayout, access: SharedAccess, target: Target) -> int
     inside = (rows < plain.rows) & (columns < plain.columns)
     addresses = np.where(inside, offsets(plain, [rows, columns]) * size, -1)
     width = fragment.register_shape[-1] * size
-    return cycles_lost(addresses, width, target.shared_phases(access.kind, width), target)
+    return access_cost(addresses, width, target.shared_phases(access.kind, width), target).lost
 
 
 def transfer_stores(transfer: TileTransfer) -> SharedAccess:

@@ -71,7 +71,8 @@ def place_barriers(
     def tracked(name: str) -> bool:
         return name in scratch if plan.kind == "warp_specialised" else name not in owned
 
-    placement = _Placement(decisions, target, tracked)
+    fenced = plan.stages if plan.kind == "register_prefetch" else PerNode[For, int]()
+    placement = _Placement(decisions, target, tracked, fenced)
     pending = _Pending()
     placement.block(body, pending)
     if plan.persistent:
@@ -94,10 +95,15 @@ def _pipelined_buffers(body: tuple[Stmt, ...], plan: Plan) -> dict[str, None]:
 
 
 class _Placement:
-    def __init__(self, decisions: Decisions, target: Target, tracked: Callable[[str], bool]) -> None:
+    """`fenced` loops have a barrier of their own before the first iteration and at the end of each."""
+
+    def __init__(
+        self, decisions: Decisions, target: Target, tracked: Callable[[str], bool], fenced: PerNode[For, int]
+    ) -> None:
         self.decisions = decisions
         self.target = target
         self.tracked = tracked
+        self.fenced = fenced
         self.barriers: PerNode[Stmt, bool] = PerNode()
 
     def block(self, statements: tuple[Stmt, ...], pending: _Pending) -> None:
@@ -113,6 +119,10 @@ class _Placement:
                 self.block(then, pending)
                 self.block(otherwise, other)
                 pending.join(other)
+            case For() if statement in self.fenced:
+                pending.clear()
+                self.block(statement.body, pending)
+                pending.clear()
             case For() | Persistent():
                 before = pending.copy()
                 self.block(statement.body, pending)

@@ -20,7 +20,7 @@ from tilegen.lower.scalar import scalar
 from tilegen.lower.threads import coordinate
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
-from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC
+from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, Scope
 
 REPEAT_NAMES = {"a": "mi", "b": "ni"}
 
@@ -71,11 +71,11 @@ def read_operand(context: Context, gemm: Gemm, which: str, into: CExpr, step: CE
     decision = context.decisions.gemms[gemm]
     region = gemm.a if which == "a" else gemm.b
     layout = context.decisions.layout(region.buffer)
-    repeat = REPEAT_NAMES[which]
-    place = _operand_place(context, region, layout, decision, which, repeat, step)
+    place = _operand_place(context, region, layout, decision, which, step)
     vector = as_vector(place.element, region.buffer.dtype, lane_k(decision), "hip", const=True)
-    body = (Declare("int", "row", place.row, const=True), AssignC(c.index(into, repeat), vector))
-    return ForC(repeat, Literal(0), Literal(operand_repeats(decision, which)), body, unroll=True)
+    position = repeat_index(decision, which)
+    body = (Declare("int", "row", place.row, const=True), AssignC(c.index(into, position), vector))
+    return each_repeat(decision, which, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,13 @@ def _operand_place(
     layout: SharedLayout,
     decision: GemmDecision,
     which: str,
-    repeat: str,
     step: CExpr,
 ) -> _Place:
     """Where a lane finds its part of row `repeat` of an operand in a step: the row, and the first element there."""
     fragment = operand_fragment(decision, which)
     neighbours = lane_k(decision)
     units = _scaled(fragment, neighbours)
-    position = (Name(repeat), step, Literal(0))
+    position = (repeat_index(decision, which), step, Literal(0))
     row = coordinate(fragment, 0, position, context.threads)
     unit = coordinate(units, 1, position, context.threads)
     offsets = [scalar(context, region.offsets[axis]) for axis in region.kept]
@@ -147,8 +146,9 @@ def multiply(context: Context, gemm: Gemm, operands: dict[str, CExpr], step: CEx
     decision = context.decisions.gemms[gemm]
     context.primitive("mfma", atom=decision.atom)
     own = decision.instruction[2] * decision.instruction[0] // WAVE
-    a = c.index(operands["a"], "mi") if decision.a_source == "shared" else _register_operand(context, gemm, step)
-    b = c.index(operands["b"], "ni")
+    mi, ni = repeat_index(decision, "a"), repeat_index(decision, "b")
+    a = c.index(operands["a"], mi) if decision.a_source == "shared" else _register_operand(context, gemm, mi, step)
+    b = c.index(operands["b"], ni)
     parts: tuple[str, ...] = ("",)
     if own < lane_k(decision):
         context.primitive("halves", type="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "fp16")
@@ -156,24 +156,35 @@ def multiply(context: Context, gemm: Gemm, operands: dict[str, CExpr], step: CEx
     out: list[CStmt] = []
     for part in parts:
         first, second = (c.call(part, b), c.call(part, a)) if part else (b, a)
-        accumulator = c.index(gemm.c.buffer.name, "mi", "ni")
-        call = Expression(c.call(decision.atom, first, second, accumulator))
-        inner = ForC("ni", Literal(0), Literal(decision.repeats[1]), (call,), unroll=True)
-        out.append(ForC("mi", Literal(0), Literal(decision.repeats[0]), (inner,), unroll=True))
+        call = Expression(c.call(decision.atom, first, second, c.index(gemm.c.buffer.name, mi, ni)))
+        out.append(each_repeat(decision, "a", (each_repeat(decision, "b", (call,)),)))
     return out
+
+
+def repeat_index(decision: GemmDecision, which: str) -> CExpr:
+    """The repetition along m ("a") or n ("b") that is at hand: the variable of `each_repeat`."""
+    return Name(REPEAT_NAMES[which]) if operand_repeats(decision, which) > 1 else Literal(0)
+
+
+def each_repeat(decision: GemmDecision, which: str, body: tuple[CStmt, ...]) -> CStmt:
+    """The body for each repetition; no loop where there is one."""
+    count = operand_repeats(decision, which)
+    if count == 1:
+        return body[0] if len(body) == 1 else Scope(body)
+    return ForC(REPEAT_NAMES[which], Literal(0), Literal(count), body, unroll=True)
 
 
 def hold_accumulators(context: Context, decision: GemmDecision, name: str) -> CStmt:
     """Where a loop that adds to the accumulators has ended: they are to stay where they are until they are used."""
-    return ForC("mi", Literal(0), Literal(decision.repeats[0]), (hold_row(context, decision, name),), unroll=True)
+    return each_repeat(decision, "a", (hold_row(context, decision, name),))
 
 
 def hold_row(context: Context, decision: GemmDecision, name: str) -> CStmt:
     """The same for the accumulators of row block `mi`."""
     m, n, _ = decision.instruction
     context.primitive("hold_accumulators", registers=m * n // WAVE)
-    call = Expression(c.call("hold_accumulators", c.index(name, "mi", "ni")))
-    return ForC("ni", Literal(0), Literal(decision.repeats[1]), (call,), unroll=True)
+    block = c.index(name, repeat_index(decision, "a"), repeat_index(decision, "b"))
+    return each_repeat(decision, "b", (Expression(c.call("hold_accumulators", block)),))
 
 
 def registers_of_thread(context: Context) -> int:
@@ -182,9 +193,9 @@ def registers_of_thread(context: Context) -> int:
     return min(limits.registers_per_thread, limits.registers_per_multiprocessor // context.plan.threads)
 
 
-def _register_operand(context: Context, gemm: Gemm, step: CExpr) -> CExpr:
+def _register_operand(context: Context, gemm: Gemm, mi: CExpr, step: CExpr) -> CExpr:
     """A lane's part of A that it holds in registers already."""
     decision = context.decisions.gemms[gemm]
     name = gemm.a.buffer.name
     context.aligned[name] = max(context.aligned.get(name, 0), 2 * lane_k(decision))
-    return Reinterpret(operand_type(gemm, decision), c.index(name, "mi", step, 0), const=True)
+    return Reinterpret(operand_type(gemm, decision), c.index(name, mi, step, 0), const=True)

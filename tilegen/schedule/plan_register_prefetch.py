@@ -12,8 +12,8 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.gemm_mfma import operand_conflicts
 from tilegen.ir.affine import Ranges
 from tilegen.ir.expressions import Const
-from tilegen.ir.nodes import Copy, For, Persistent, Program, Stmt
-from tilegen.schedule.analysis import each_statement, writes
+from tilegen.ir.nodes import Assign, Copy, For, If, Let, Persistent, Program, Stmt
+from tilegen.schedule.analysis import each_statement, loaded, reads, variables, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.staged_store import stage_stores
@@ -73,7 +73,7 @@ def prefetched_copies(loop: For, program: Program, decisions: Decisions, target:
     ranges = loop_ranges(program)
     written = {b.name for s in program.kernel.body for b in writes(s) if b.scope == "global"}
     found = []
-    for statement in loop.body:
+    for position, statement in enumerate(loop.body):
         if not isinstance(statement, Copy) or statement.source.buffer.scope != "global":
             continue
         if statement.target.buffer.scope != "shared":
@@ -83,17 +83,32 @@ def prefetched_copies(loop: For, program: Program, decisions: Decisions, target:
         tile = tile_copy(statement, program, decisions, target, ranges)
         if isinstance(tile, str):
             return f"line {statement.location.line} loads no tile ahead: {tile}"
-        writers = [
-            s
-            for s in each_statement(program.kernel.body)
-            if not isinstance(s, For | Persistent) and not hasattr(s, "then") and statement.target.buffer in writes(s)
-        ]
-        if len(writers) > 1:
-            return f"{statement.target.buffer.name} is written by more than one statement"
+        problem = _bound_to_iteration(loop, statement, position, program)
+        if problem:
+            return problem
         found.append(tile)
     if not found:
         return "it copies no tile from global to shared memory"
     return tuple(found)
+
+
+def _bound_to_iteration(loop: For, copy: Copy, position: int, program: Program) -> str:
+    """Why a copy cannot run ahead of its iteration; empty when it can."""
+    buffer = copy.target.buffer
+    leaves = [s for s in each_statement(program.kernel.body) if not isinstance(s, For | If | Persistent)]
+    if sum(buffer in writes(s) for s in leaves) > 1:
+        return f"{buffer.name} is written by more than one statement"
+    inside = [id(s) for s in each_statement(loop.body)]
+    if any(buffer in reads(s) and id(s) not in inside for s in leaves):
+        return f"{buffer.name} is read outside the loop"
+    if any(buffer in reads(s) for s in loop.body[:position]):
+        return f"{buffer.name} is read before it is filled"
+    if loaded(copy.source.offsets):
+        return f"line {copy.location.line} loads no tile ahead: its position is read from memory"
+    own = [s.var.name for s in each_statement(loop.body) if isinstance(s, Let | Assign | For)]
+    if any(name in own for name in variables(copy.source.offsets)):
+        return f"line {copy.location.line} loads no tile ahead: its position is computed in the iteration"
+    return ""
 
 
 def loop_ranges(program: Program) -> Ranges:
