@@ -7,6 +7,7 @@ target's description lists for each kind and width of access.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy
 
@@ -45,9 +46,23 @@ def offsets(layout: SharedLayout, indices: list[Integers]) -> Integers:
     return result
 
 
-def cycles_lost(addresses: Integers, width: int, phases: tuple[tuple[int, ...], ...], target: Target) -> int:
-    """Cycles that accesses lose to conflicts. `addresses` are bytes, [accesses, threads], below 0 for idle threads;
-    `width` is the bytes of one access."""
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of the banks: all, and those lost to conflicts."""
+
+    cycles: int
+    lost: int
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.cycles + other.cycles, self.lost + other.lost)
+
+
+FREE = Cost(0, 0)
+
+
+def access_cost(addresses: Integers, width: int, phases: tuple[tuple[int, ...], ...], target: Target) -> Cost:
+    """What accesses cost. `addresses` are bytes, [accesses, threads], below 0 for idle threads; `width` is the bytes of
+    one access."""
     limits = target.limits
     warp = limits.warp_size
     words_each = max(1, width // limits.bank_bytes)
@@ -55,7 +70,7 @@ def cycles_lost(addresses: Integers, width: int, phases: tuple[tuple[int, ...], 
         padding = -addresses.shape[1] % warp
         addresses = numpy.pad(addresses, ((0, 0), (0, padding)), constant_values=-1)
     warps = addresses.reshape(-1, warp)
-    lost = 0
+    total = FREE
     for group in phases:
         lanes = warps[:, list(group)]
         first = numpy.where(lanes >= 0, lanes // limits.bank_bytes, -limits.banks * 2)
@@ -66,20 +81,25 @@ def cycles_lost(addresses: Integers, width: int, phases: tuple[tuple[int, ...], 
         places = numpy.arange(len(words))[:, None] * limits.banks + words % limits.banks
         load = numpy.bincount(places[distinct], minlength=len(words) * limits.banks)
         worst = load.reshape(len(words), limits.banks).max(axis=1)
-        lost += int(numpy.maximum(worst - 1, 0).sum())
-    return lost
+        total += Cost(int(worst.sum()), int(numpy.maximum(worst - 1, 0).sum()))
+    return total
 
 
-def loop_conflicts(
+def cycles_lost(addresses: Integers, width: int, phases: tuple[tuple[int, ...], ...], target: Target) -> int:
+    """The conflict cycles of `access_cost`."""
+    return access_cost(addresses, width, phases, target).lost
+
+
+def loop_cost(
     access: Access,
     names: tuple[str, ...],
     partition: Fragment,
     layout: SharedLayout,
     known: Mapping[str, int],
     target: Target,
-) -> int:
-    """Cycles that one execution of a shared-memory access in a parallel loop loses, over the whole block. Variables
-    from outside the loop count as 0. Indices that depend on data are not counted."""
+) -> Cost:
+    """What one execution of a shared-memory access in a parallel loop costs, over the whole block. Variables from
+    outside the loop count as 0. Indices that depend on data are not counted."""
     vector = access_width(access, names, partition, known, layout)
     elements = vector[1] if vector else 1
     values: dict[str, Integers] = coordinates(partition, names)
@@ -92,7 +112,7 @@ def loop_conflicts(
     try:
         indices = [numpy.broadcast_to(evaluate(index, values), active.shape) for index in access.indices]
     except NotStatic:
-        return 0
+        return FREE
     extents = access.buffer.extents
     for index, extent in zip(indices, extents, strict=True):
         active = active & (index >= 0) & (index < extent)
@@ -103,7 +123,7 @@ def loop_conflicts(
     owners = _writers(partition) if kind == "store" else None
     if owners is not None:
         addresses = numpy.where(owners[:, None], addresses, -1)
-    return cycles_lost(addresses.T, width, phases, target)
+    return access_cost(addresses.T, width, phases, target)
 
 
 def _writers(partition: Fragment) -> Integers:

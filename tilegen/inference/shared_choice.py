@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilegen.inference.conflicts import loop_conflicts, shared_accesses
+from tilegen.inference.conflicts import FREE, Cost, loop_cost, shared_accesses
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Access, Loop
 from tilegen.inference.shared import SharedLayout, Xor, row_major, swizzled
@@ -28,23 +28,24 @@ class Choice:
 def choose_layout(
     buffer: Buffer, loops: list[tuple[Loop, Fragment]], known: Mapping[str, int], target: Target
 ) -> Choice:
-    """The first layout (plain, then swizzles, then padding) under which no access conflicts; the one with the fewest
-    conflicts when there is none. No candidate may narrow the vector accesses that the plain layout allows."""
+    """The first layout (plain, then swizzles, then padding) under which no access conflicts and all vectors are as wide
+    as the plain layout allows. Where there is none: the one that takes the banks the fewest cycles."""
     plain = row_major(buffer.extents, buffer.dtype)
     uses = list(_uses(buffer, loops))
-    best: Choice | None = None
-    tried = 0
-    for layout in candidates(buffer.extents, buffer.dtype):
-        if any(_narrows(layout, plain, *use, known) for use in uses):
-            continue
+    best: tuple[int, int] | None = None
+    chosen, tried = plain, 0
+    ordered = candidates(buffer.extents, buffer.dtype)
+    wide = [layout for layout in ordered if not any(_narrows(layout, plain, *use, known) for use in uses)]
+    for layout in (*wide, *(layout for layout in ordered if layout not in wide)):
         tried += 1
-        lost = conflicts_under(layout, uses, known, target)
-        if best is None or lost < best.conflicts:
-            best = Choice(layout, lost, tried)
-        if lost == 0:
+        cost = _cost(layout, uses, known, target)
+        rank = (cost.cycles, cost.lost)
+        if best is None or rank < best:
+            best, chosen = rank, layout
+        if cost.lost == 0 and layout in wide:
             break
     assert best is not None
-    return Choice(best.layout, best.conflicts, tried)
+    return Choice(chosen, best[1], tried)
 
 
 Use = tuple[Access, tuple[str, ...], Fragment]
@@ -64,13 +65,14 @@ def buffer_conflicts(
     target: Target,
 ) -> int:
     """Conflict cycles of one execution of every element-wise access to a buffer."""
-    return conflicts_under(layout, list(_uses(buffer, loops)), known, target)
+    return _cost(layout, list(_uses(buffer, loops)), known, target).lost
 
 
-def conflicts_under(layout: SharedLayout, uses: list[Use], known: Mapping[str, int], target: Target) -> int:
-    return sum(
-        loop_conflicts(access, names, partition, layout, known, target) for access, names, partition in uses
-    )
+def _cost(layout: SharedLayout, uses: list[Use], known: Mapping[str, int], target: Target) -> Cost:
+    total = FREE
+    for access, names, partition in uses:
+        total += loop_cost(access, names, partition, layout, known, target)
+    return total
 
 
 def _narrows(

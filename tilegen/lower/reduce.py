@@ -106,16 +106,15 @@ def lower_reduce(context: Context, statement: Stmt) -> list[CStmt]:
     )
     context.decisions.fragments.setdefault(reduction.partial.name, reduction.result)
     out: list[CStmt] = []
-    if reduction.separate:
-        out.append(_declaration(reduction))
     if reduction.separate or statement.clear:
         out += _over_result(reduction, (_assign(reduction, _identity(reduction)),))
     out += _in_thread(reduction)
     out += _in_warp(reduction)
     out += _across_warps(reduction)
-    if reduction.separate:
-        out += _finish(reduction)
-    return [Scope(tuple(out))] if reduction.separate else out
+    if not reduction.separate:
+        return out
+    out += _finish(reduction)
+    return [Scope((_declaration(reduction), *out))]
 
 
 def _partial(context: Context, node: Reduce, steps: ReductionSteps) -> Buffer:
@@ -133,7 +132,8 @@ def _partial(context: Context, node: Reduce, steps: ReductionSteps) -> Buffer:
 def _declaration(reduction: _Reduction) -> CStmt:
     shape = tuple(Literal(extent) for extent in reduction.result.register_shape)
     type_name = dialect(reduction.context).type_name(reduction.partial.dtype)
-    return Declare(type_name, reduction.partial.name, dimensions=shape)
+    alignment = reduction.context.aligned.get(reduction.partial.name, 0)
+    return Declare(type_name, reduction.partial.name, dimensions=shape, alignment=alignment)
 
 
 def _identity(reduction: _Reduction) -> Expr:
