@@ -46,7 +46,9 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     if k % 8:
         return f"mfma multiplies 8 columns at once, the tile has {k}"
     if _choice(gemm, threads, target) is None:
-        return f"{threads // size} waves cannot share a tile of {m} x {n} x {k} in blocks of 32 x 32 or 16 x 16"
+        return (
+            f"{threads // size} waves cannot share a tile of {m} x {n} x {k} in blocks of 32 x 32 or 16 x 16"
+        )
     sums, limit = m * n // threads, target.limits.accumulation_registers_per_thread
     if sums > limit:
         return f"the tile takes {sums} accumulation registers of each thread, there are {limit}; use more threads"

@@ -120,7 +120,9 @@ def _chosen(
     )
     stored = (tile[1], tile[0]) if transposes else tile
     reads = SharedAccess("load", operand_fragment(decision, which))
-    found, position = _search(stored, buffer.dtype, reads, tuple(map(transfer_stores, transfers)), target.name)
+    found, position = _search(
+        stored, buffer.dtype, reads, tuple(map(transfer_stores, transfers)), target.name
+    )
     layout = SharedLayout(shape, buffer.dtype, found.group, found.xors, found.padding, transposes)
     return layout, transfers[position]
 
@@ -170,7 +172,7 @@ def _candidates(
 ) -> Iterator[tuple[SharedLayout, tuple[int, ...]]]:
     """Layouts, simplest first, with the stores that may go with each: those that one phase of one instruction does not
     rule out. Then, should none do, the plain one and paddings."""
-    rows, columns = stored
+    columns = stored[1]
     everything = tuple(range(len(stores)))
     chunk = CHUNK_BYTES // dtype.bytes
     xors = _xors(stored, chunk, target) if columns % chunk == 0 else []
@@ -201,7 +203,9 @@ def _xors(stored: tuple[int, int], chunk: int, target: Target) -> list[Xor]:
         Xor(divisor, extent)
         for extent in extents
         for divisor in DIVISORS
-        if divisor < rows and rows % max(1, extent // chunks) == 0 and (extent <= chunks or divisor >= extent // chunks)
+        if divisor < rows
+        and rows % max(1, extent // chunks) == 0
+        and (extent <= chunks or divisor >= extent // chunks)
     ]
 
 
@@ -228,7 +232,9 @@ def _undisturbed(
         places ^= moves[chosen[:, position]]
     addresses = places * CHUNK_BYTES + column % chunk * dtype.bytes
     banks, bank_bytes = target.limits.banks, target.limits.bank_bytes
-    words = (addresses[:, :, None] // bank_bytes + np.arange(max(1, width // bank_bytes))).reshape(len(places), -1)
+    words = (addresses[:, :, None] // bank_bytes + np.arange(max(1, width // bank_bytes))).reshape(
+        len(places), -1
+    )
     line = np.arange(len(words))[:, None] * banks + words % banks
     load = np.bincount(line.ravel(), minlength=len(words) * banks).reshape(-1, banks)
     return np.asarray(load.max(axis=1) <= 1)

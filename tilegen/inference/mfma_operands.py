@@ -48,6 +48,7 @@ def operand_fragment(decision: GemmDecision, which: str) -> Fragment:
     neighbours = lane_k(decision)
     m, n = decision.c.tile
     lanes: tuple[Mode, ...]
+    repeats: tuple[Mode, ...]
     if which == "a":
         extent = m
         lanes, repeats = (Mode(size, (1, 0)),), (Mode(decision.repeats[0], (size, 0)),)

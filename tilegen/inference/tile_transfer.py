@@ -62,7 +62,9 @@ def straight_transfer(tile: tuple[int, int], threads: int, element_bytes: int) -
     fragment = blocked(tile, threads, PIECE_BYTES // element_bytes)
     outer, piece = fragment.registers[:-1], fragment.registers[-1]
     flat = tuple(mode for modes in reversed(outer) for mode in modes) or (Mode(1, (0, 0)),)
-    return TileTransfer(Fragment(tile, fragment.threads, (flat, piece)), False)
+    # Threads to spare stand below the tile, where a guard keeps them from storing what others store.
+    lanes = tuple(Mode(mode.extent, (tile[0], 0)) if mode.replicates else mode for mode in fragment.threads)
+    return TileTransfer(Fragment(tile, lanes, (flat, piece)), False)
 
 
 def transposing_transfers(

@@ -44,7 +44,7 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     decision = accumulator_of(copy, context.decisions)
     assert decision is not None
     layout = staging.layout
-    _, rows, columns = layout.shape
+    columns = layout.shape[-1]
     share_storage(context, staging.name, layout, staging.over)
     context.primitive("block_sync_lds")
     context.primitive("wave_sync_lds")

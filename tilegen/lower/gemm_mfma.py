@@ -41,7 +41,11 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
         context.taken.pop(name, None)
     if steps == 1:
         return body
-    return [ForC("step", Literal(0), Literal(steps), tuple(body), unroll=True, comment=f"{step_k(decision)} k each")]
+    return [
+        ForC(
+            "step", Literal(0), Literal(steps), tuple(body), unroll=True, comment=f"{step_k(decision)} k each"
+        )
+    ]
 
 
 def steps_of(decision: GemmDecision) -> int:
@@ -63,7 +67,9 @@ def operand_type(gemm: Gemm, decision: GemmDecision) -> str:
 
 def declare_operand(gemm: Gemm, decision: GemmDecision, which: str, name: str) -> CStmt:
     """`fp16x8 a[4];`"""
-    return Declare(operand_type(gemm, decision), name, dimensions=(Literal(operand_repeats(decision, which)),))
+    return Declare(
+        operand_type(gemm, decision), name, dimensions=(Literal(operand_repeats(decision, which)),)
+    )
 
 
 def read_operand(context: Context, gemm: Gemm, which: str, into: CExpr, step: CExpr) -> CStmt:
@@ -147,7 +153,11 @@ def multiply(context: Context, gemm: Gemm, operands: dict[str, CExpr], step: CEx
     context.primitive("mfma", atom=decision.atom)
     own = decision.instruction[2] * decision.instruction[0] // WAVE
     mi, ni = repeat_index(decision, "a"), repeat_index(decision, "b")
-    a = c.index(operands["a"], mi) if decision.a_source == "shared" else _register_operand(context, gemm, mi, step)
+    a = (
+        c.index(operands["a"], mi)
+        if decision.a_source == "shared"
+        else _register_operand(context, gemm, mi, step)
+    )
     b = c.index(operands["b"], ni)
     parts: tuple[str, ...] = ("",)
     if own < lane_k(decision):

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilegen.ir.expressions import Var
-from tilegen.ir.nodes import Copy, For, Gemm, Stmt
+from tilegen.ir.nodes import For, Gemm, Stmt
 from tilegen.lower.barriers import barrier_before
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_mfma import (
@@ -125,7 +124,9 @@ class _Pipeline:
     def rest(self) -> tuple[Stmt, ...]:
         """The loop's statements without the copies that run ahead."""
         return tuple(
-            statement for statement in self.loop.body if not any(statement is tile.copy for tile in self.copies)
+            statement
+            for statement in self.loop.body
+            if not any(statement is tile.copy for tile in self.copies)
         )
 
     # ------------------------------------------------------------------------------------- tiles

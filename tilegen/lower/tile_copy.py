@@ -13,7 +13,7 @@ from tilegen.lower.threads import coordinate
 from tilegen.model import build as c
 from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Ternary
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC, Scope
-from tilegen.schedule.tile_copy import TileCopy, assumed_divisors, tile_copy
+from tilegen.schedule.tile_copy import TileCopy, tile_copy
 
 FULL_ACCESS = 16  # bytes
 
@@ -73,8 +73,7 @@ def window(
         pitch = _pitch(context, buffer, region.kept[0])
     if within is not None:
         rows = Ternary(within, rows, Literal(0))
-    if len(assumed_divisors(buffer, {})) and not buffer.strides:
-        context.vectorised[buffer.name] = None
+    context.vectorised[buffer.name] = None
     value = Braces((Prefix("&", global_element(context, buffer, offsets)), rows, columns, pitch))
     return [
         Declare(f"TileWindow<{element}>", name, value, const=True),
@@ -133,7 +132,10 @@ def load(context: Context, tile: TileCopy, registers: str, within: CExpr | None 
         window_helper(context, load_bytes=tile.access_bytes)
         value = c.call(f"load_row_b{bits}", name, f"{name}_resource", *place_names, template=(vector,))
     body: list[CStmt] = [
-        *(Declare("int", known, value_of, const=True) for known, value_of in zip(place_names, place, strict=True)),
+        *(
+            Declare("int", known, value_of, const=True)
+            for known, value_of in zip(place_names, place, strict=True)
+        ),
         AssignC(target, value),
     ]
     if transfer.rows > 1:
@@ -169,7 +171,10 @@ def _store_rows(context: Context, tile: TileCopy, registers: str) -> CStmt:
     else:
         body.append(Declare("int", "row", row, const=True))
         element = lds_tile.place(target, layout, Name("row"), chunk)
-    store_value = AssignC(as_vector(element, buffer.dtype, transfer.piece, "hip"), _register(tile, registers, blocks, Literal(0)))
+    store_value = AssignC(
+        as_vector(element, buffer.dtype, transfer.piece, "hip"),
+        _register(tile, registers, blocks, Literal(0)),
+    )
     body.append(_inside(tile, (row if buffer.rank == 1 else Name("row"), chunk), units, store_value))
     return _loop("i", transfer.blocks, body)
 

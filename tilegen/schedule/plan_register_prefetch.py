@@ -53,8 +53,8 @@ def plan_register_prefetch(program: Program, target: Target, decisions: Decision
     if used > limit:
         raise ProgramError(
             kernel.location,
-            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block has on {target.name} "
-            f"({limit:,})",
+            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block has on "
+            f"{target.name} ({limit:,})",
             remedy="make the shared tiles smaller",
         )
     for loop, copies in loops:
@@ -68,8 +68,10 @@ def plan_register_prefetch(program: Program, target: Target, decisions: Decision
     return plan
 
 
-def prefetched_copies(loop: For, program: Program, decisions: Decisions, target: Target) -> tuple[TileCopy, ...] | str:
-    """The copies of a loop that run ahead, or why they cannot: all that fill shared tiles from tensors must be simple."""
+def prefetched_copies(
+    loop: For, program: Program, decisions: Decisions, target: Target
+) -> tuple[TileCopy, ...] | str:
+    """The copies of a loop that run ahead, or why they cannot: all that fill shared tiles from tensors must."""
     ranges = loop_ranges(program)
     written = {b.name for s in program.kernel.body for b in writes(s) if b.scope == "global"}
     found = []
@@ -129,7 +131,7 @@ def loop_ranges(program: Program) -> Ranges:
 def _prefetched(
     program: Program, decisions: Decisions, target: Target, plan: Plan
 ) -> list[tuple[For, tuple[TileCopy, ...]]]:
-    loops = []
+    loops: list[tuple[For, tuple[TileCopy, ...]]] = []
     for statement in each_statement(program.kernel.body):
         if not isinstance(statement, For) or statement.kind != "pipelined":
             continue

@@ -22,7 +22,9 @@ from tilegen.target import Target
 DTYPES = ("float16", "bfloat16", "float32")
 
 
-def stage_stores(program: Program, plan: Plan, decisions: Decisions, target: Target, used: int, ranges: Ranges) -> None:
+def stage_stores(
+    program: Program, plan: Plan, decisions: Decisions, target: Target, used: int, ranges: Ranges
+) -> None:
     """Gives a staging tile to every copy from an accumulator to a tensor that one fits; `used` bytes are taken by the
     program's own tiles, of which those of pipelined loops are free when a copy outside them runs."""
     rings = _rings(program, plan)
@@ -56,7 +58,7 @@ def accumulator_of(copy: Copy, decisions: Decisions) -> GemmDecision | None:
 
 
 def wave_part(decision: GemmDecision, columns: int, elements: int) -> Fragment:
-    """What one wave writes to its strip [rows of an instruction, columns]: lanes, then registers [vectors][elements]."""
+    """What one wave writes to its strip [rows of an instruction, columns], in registers [vectors][elements]."""
     size = decision.instruction[0]
     lanes = _lanes(decision)
     flat = merged_modes(tuple(mode for modes in reversed(decision.c.registers[1:]) for mode in modes))
@@ -119,9 +121,10 @@ def _rings(program: Program, plan: Plan) -> dict[str, int]:
     rings: dict[str, int] = {}
     for loop, stages in plan.stages.items():
         for statement in loop.body:
-            if isinstance(statement, Copy) and statement.source.buffer.scope == "global":
-                if statement.target.buffer.scope == "shared":
-                    rings[statement.target.buffer.name] = stages
+            if not isinstance(statement, Copy) or statement.source.buffer.scope != "global":
+                continue
+            if statement.target.buffer.scope == "shared":
+                rings[statement.target.buffer.name] = stages
     return rings
 
 

@@ -6,7 +6,6 @@ Source: CDNA3 ISA, "Vector Memory Operations".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.inference.decisions import Decisions
@@ -15,10 +14,10 @@ from tilegen.inference.loops import as_loop
 from tilegen.inference.tile_transfer import PIECE_BYTES, TileTransfer, straight_transfer
 from tilegen.inference.vector_access import aligned_elements
 from tilegen.ir.affine import Ranges, interval
-from tilegen.ir.expressions import Const, Var
-from tilegen.ir.nodes import Buffer, Copy, Program, Region
+from tilegen.ir.expressions import Const
+from tilegen.ir.nodes import Copy, Program, Region
 from tilegen.ir.types import BY_NAME
-from tilegen.schedule.analysis import each_node, loaded
+from tilegen.schedule.analysis import loaded
 from tilegen.target import Target
 
 SPAN_LIMIT = 1 << 31  # bytes of a window that the mark for "outside" lies beyond
@@ -106,15 +105,8 @@ def access_bytes(copy: Copy, which: int, decisions: Decisions) -> int:
     loop = as_loop(copy)
     assert loop is not None
     access = next(a for a in loop.accesses if a.buffer == region.buffer)
-    known = assumed_divisors(region.buffer, decisions.divisors)
-    return aligned_elements(access, loop.names, len(loop.names) - 1, known) * region.buffer.dtype.bytes
-
-
-def assumed_divisors(buffer: Buffer, known: Mapping[str, int]) -> dict[str, int]:
-    """What the launcher checks: rows of a tensor whose length is left open are whole 16-byte units."""
-    multiple = PIECE_BYTES // buffer.dtype.bytes
-    open_extents = [node.name for node in each_node(buffer.shape[-1]) if isinstance(node, Var)]
-    return {name: multiple for name in open_extents} | dict(known)
+    width = aligned_elements(access, loop.names, len(loop.names) - 1, decisions.divisors)
+    return width * region.buffer.dtype.bytes
 
 
 def _transfer(copy: Copy, program: Program, decisions: Decisions, target: Target) -> TileTransfer | str:
