@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from tilegen.driver import generate
@@ -57,6 +58,25 @@ class Assignment:
     parameters: dict[str, Any]
 
 
+@cache
+def parameter_names(function: Function) -> tuple[str, ...]:
+    """The function's parameters in order."""
+    return tuple(inspect.signature(function).parameters)
+
+
+def hashable(values: Mapping[str, Any]) -> tuple[tuple[str, Hashable], ...]:
+    """Named values as a dictionary key; what cannot be hashed (a list) goes by its representation."""
+    items = []
+    for name, value in values.items():
+        try:
+            hash(value)
+        except TypeError:
+            value = (type(value).__name__, repr(value))
+        items.append((name, value))
+    return tuple(items)
+
+
+@cache
 def scalar_parameters(function: Function) -> tuple[str, ...]:
     """The parameters that are annotated with an element type: scalar launch arguments."""
     found = []
@@ -81,7 +101,7 @@ def assign(
     Raises:
         CallError: too many values, or a name that the function does not have.
     """
-    names = list(inspect.signature(function).parameters)
+    names = parameter_names(function)
     scalars = set(scalar_parameters(function))
     assignment = Assignment({}, {}, {})
     position = 0

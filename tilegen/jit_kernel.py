@@ -16,6 +16,8 @@ from tilegen.building import (
     OutIdx,
     assign,
     build_emission,
+    hashable,
+    parameter_names,
     read_program,
     scalar_parameters,
 )
@@ -32,12 +34,11 @@ from tilegen.program import (
     target_of_call,
     without_foreign_options,
 )
-from tilegen.runtime.arrays import ArrayFacts, framework_of
-from tilegen.runtime.binding import ContractError
+from tilegen.runtime.arrays import ArrayFacts, all_known, framework_of
+from tilegen.runtime.binding import ContractError, whole_numbers
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
 from tilegen.runtime.devices import resolve_target
-from tilegen.runtime.errors import ArgumentError
 from tilegen.target import Target
 
 _CALL_LIMIT = 4096
@@ -66,10 +67,8 @@ class JitKernel:
         self._backend = backend
         self._parameters = dict(parameters or {})
         self._factory = not isinstance(function, PrimFunc) and _makes_programs(plain)
-        style = "lazy" if isinstance(function, PrimFunc) else "eager"
-        self._definition = Definition(
-            function, "lazy" if style == "lazy" else "eager", out_idx, plain.__name__
-        )
+        lazy = isinstance(function, PrimFunc)
+        self._definition = Definition(function, "lazy" if lazy else "eager", out_idx, plain.__name__)
         self._scalars = scalar_parameters(plain)
         self._calls: dict[Any, PreparedCall | HostCall] = {}
         self._emissions: dict[Any, Emission] = {}
@@ -95,32 +94,29 @@ class JitKernel:
         """
         if self._factory:
             return self.program(*arguments, **keywords)
-        if self._scalars:
-            return self._call_with_scalars(arguments, out, keywords)
+        if self._scalars or not all_known(arguments) or any(map(is_array, keywords.values())):
+            return self._call_sorted(arguments, out, keywords)
         outputs = as_outputs(out)
-        try:
-            pointers, key = probe_all(arguments, outputs)
-        except ArgumentError:
-            self._name_wrong_value(arguments)
-            raise
-        lookup = (len(arguments), *key, *keywords.items()) if keywords else (len(arguments), *key)
+        pointers, key = probe_all(arguments, outputs)
+        lookup = (len(arguments), *key, *hashable(keywords)) if keywords else (len(arguments), *key)
         prepared = self._calls.get(lookup)
         if prepared is None:
             prepared = self._prepare(lookup, arguments, outputs, keywords, ())
         return prepared.run(arguments, pointers, outputs, (), None)
 
-    def _call_with_scalars(self, arguments: Sequence[Any], out: Any, keywords: Mapping[str, Any]) -> Any:
-        """A call of a program with scalar launch arguments, given by position or by keyword."""
+    def _call_sorted(self, arguments: Sequence[Any], out: Any, keywords: Mapping[str, Any]) -> Any:
+        """A call with scalars, with arrays by keyword, or with generation-time parameters by position."""
         assignment = assign(self._definition.python, arguments, keywords, is_array)
         self._refuse_other_values(assignment.parameters)
-        missing = [name for name in self._scalars if name not in assignment.scalars | assignment.parameters]
-        if missing:
-            raise CallError(f"{self.__name__} needs a number for {missing[0]}")
-        arrays, outputs = tuple(assignment.tensors.values()), as_outputs(out)
+        for name in self._scalars:
+            if name not in assignment.scalars:
+                raise CallError(f"{self.__name__} needs a number for {name}")
+        names = parameter_names(self._definition.python)
+        arrays = tuple(assignment.tensors[name] for name in names if name in assignment.tensors)
+        outputs = as_outputs(out)
         values = tuple(assignment.scalars[name] for name in self._scalars)
         pointers, key = probe_all(arrays, outputs)
-        whole = tuple(value for value in values if isinstance(value, int))
-        lookup = (len(arrays), *key, whole, *assignment.parameters.items())
+        lookup = (len(arrays), *key, whole_numbers(values), *hashable(assignment.parameters))
         prepared = self._calls.get(lookup)
         if prepared is None:
             prepared = self._prepare(lookup, arrays, outputs, assignment.parameters, values)
@@ -143,7 +139,7 @@ class JitKernel:
         function = self._definition.python
         bound = inspect.signature(function).bind(*arguments, **{**self._parameters, **keywords})
         bound.apply_defaults()
-        key = tuple(bound.arguments.items())
+        key = hashable(bound.arguments)
         with self._lock:
             if key not in self._programs:
                 made = function(*bound.args, **bound.kwargs)
@@ -222,13 +218,6 @@ class JitKernel:
             self._calls[lookup] = prepared
             return prepared
 
-    def _name_wrong_value(self, arguments: Sequence[Any]) -> None:
-        """Raises ArgumentError by the parameter's name for the first value that is no array."""
-        for name, value in zip(
-            inspect.signature(self._definition.python).parameters, arguments, strict=False
-        ):
-            framework_of(value, name)
-
     def _refuse_other_values(self, parameters: Mapping[str, Any]) -> None:
         """Raises ArgumentError for a value in the place of a tensor that is no array."""
         own = inspect.signature(self._definition.python).parameters
@@ -249,7 +238,7 @@ class JitKernel:
         specs = {name: _spec(array) for name, array in facts.items()}
         if dynamic:
             specs = self._opened(specs, parameters, dynamic)
-        key = (target.name, tuple(specs.items()), tuple(parameters.items()))
+        key = (target.name, tuple(specs.items()), hashable(parameters))
         if key not in self._emissions:
             self._emissions[key] = build_emission(self._definition, target, specs, parameters)
         return prepare_call(

@@ -12,6 +12,7 @@ from tilegen.emission import Emission
 from tilegen.host_call import HostCall, prepare_host_call
 from tilegen.language.functions import PrimFunc
 from tilegen.runtime.arrays import ArrayFacts, framework_of
+from tilegen.runtime.binding import whole_numbers
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
 from tilegen.runtime.devices import resolve_target, target_of_device
@@ -96,7 +97,7 @@ class CompiledProgram:
         arrays, values = self._sorted(arguments, keywords)
         outputs = as_outputs(out)
         pointers, key = probe_all(arrays, outputs)
-        lookup = (len(arrays), *key, tuple(value for value in values if isinstance(value, int)))
+        lookup = (len(arrays), *key, whole_numbers(values))
         prepared = self._calls.get(lookup)
         if prepared is None:
             with self._lock:

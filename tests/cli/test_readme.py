@@ -16,7 +16,9 @@ def block(language):
 
 def main_loop():
     """The consumers' loop over k, at the left margin."""
-    emission = load_kernel(f"{EXAMPLE}:matmul_relu").emit(target="sm_90a", block_N=256, block_K=64, threads=256)
+    emission = load_kernel(f"{EXAMPLE}:matmul_relu").emit(
+        target="sm_90a", block_N=256, block_K=64, threads=256
+    )
     lines = emission.source.splitlines()
     start = max(number for number, line in enumerate(lines) if line.startswith("    for (int k = 0; "))
     end = next(number for number in range(start, len(lines)) if lines[number] == "    }")
@@ -40,4 +42,21 @@ def test_the_program_is_the_example():
 
 def test_the_two_commands():
     commands = re.findall(r"```sh\n(.*?)\n```", README.read_text())
-    assert commands == ["pip install . && tilegen run examples/matmul.py", "pip install -e '.[test]' && pytest"]
+    assert commands == [
+        "pip install . && tilegen run examples/matmul.py",
+        "pip install -e '.[test]' && pytest",
+    ]
+
+
+def test_the_guides_programs_run(require_tool, tmp_path, monkeypatch):
+    require_tool("host_compiler")
+    monkeypatch.setattr("tilegen.runtime.devices.present_device", lambda: None)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/guide.md").read_text(), re.DOTALL)
+    eager = next(text for text in blocks if "def scaled" in text)
+    lazy = next(text for text in blocks if "@T.prim_func" in text)
+    vectors = "a, b = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)\n"
+    script = tmp_path / "guide.py"
+    script.write_text(eager + "first = b\n" + vectors + lazy)
+    names: dict = {}
+    exec(compile(script.read_text(), str(script), "exec"), names)
+    assert (names["first"] == 2.5).all() and (names["c"] == names["a"] + 1).all()

@@ -181,6 +181,20 @@ def test_dynamic_extents_share_one_text(machine):
         tilegen.jit(dynamic=("Q",))(open_rows.__wrapped__)(gpu((5, 128), "float32"), gpu((5, 128), "float32"))
 
 
+def test_other_ways_to_pass_arguments(machine):
+    _, driver = machine
+    kernel = tilegen.jit(sum_and_difference.__wrapped__)
+    a, b = gpu((5, 130), "float32"), gpu((5, 130), "float32")
+    driver.sizes = [8, 8, 8, 8]
+    kernel(a, b, block=32)
+    kernel(a, b, 32)
+    kernel(B=b, A=a, block=32)
+    kernel(a, B=b, block=32)
+    pointers = {tuple(parameters[:2]) for _, _, _, parameters in driver.launches}
+    assert len(pointers) == 1 and len(kernel._emissions) == 1
+    assert all(launch[1][0] == 5 for launch in driver.launches)
+
+
 def test_scalars_are_launch_arguments(machine):
     _, driver = machine
     kernel = tilegen.jit(scaled.__wrapped__)

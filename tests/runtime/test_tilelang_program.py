@@ -33,7 +33,9 @@ def matmul(M, N, K, block_M, block_N, block_K, dtype="float16", accum_dtype="flo
 def test_it_runs(target, require_tool):
     require_tool("host_compiler")
     rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(shape, dtype=np.float32).astype(np.float16) for shape in ((192, 96), (96, 160)))
+    a, b = (
+        rng.standard_normal(shape, dtype=np.float32).astype(np.float16) for shape in ((192, 96), (96, 160))
+    )
     kernel = matmul.for_target(target)(192, 160, 96, 128, 128, 32)
     c = kernel(a, b)
     expected = a.astype(np.float32) @ b.astype(np.float32)

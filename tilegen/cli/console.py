@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from tilegen.diagnostics import ProgramError
 from tilegen.errors import TilegenError
 
 Parameters = ParamSpec("Parameters")
@@ -32,6 +33,9 @@ def friendly(command: Callable[Parameters, Result]) -> Callable[Parameters, Resu
     def wrapped(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
             return command(*args, **kwargs)
+        except ProgramError as error:
+            error.render(errors)
+            raise typer.Exit(1) from None
         except TilegenError as error:
             raise fail(str(error)) from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -305,6 +305,11 @@ def framework_of(array: Any, argument: str = "array") -> Framework:
         f"{kind.__module__}.{kind.__qualname__}",
         "convert it first, e.g. with numpy.asarray or torch.as_tensor",
     )
+
+
+def all_known(values: Iterable[Any]) -> bool:
+    """Whether every value is of a type that `framework_of` has seen: a quick test for the hot path."""
+    return all(type(value) in _BY_TYPE for value in values)
 
 
 def row_major_bytes(shape: Sequence[int], dtype: str) -> int:

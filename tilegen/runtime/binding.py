@@ -18,6 +18,11 @@ from tilegen.runtime.tensor_map import TensorMapRecipe
 Scalar = int | float | bool
 
 
+def whole_numbers(scalars: Sequence[Scalar]) -> tuple[int | None, ...]:
+    """What of a call's scalars may decide its launch: integers, each at its place."""
+    return tuple(scalar if isinstance(scalar, int) else None for scalar in scalars)
+
+
 class ContractError(ArgumentError):
     """Arrays that fit the program but not what the emitted text assumes of them, such as K % 8 == 0."""
 
@@ -168,6 +173,9 @@ def _environment(
     for scalar in manifest.scalars:
         if scalar.name not in scalars:
             raise ArgumentError(scalar.name, f"a number ({scalar.dtype})", "nothing", f"pass {scalar.name}=…")
+        value = scalars[scalar.name]
+        if numpy_dtype(scalar.dtype).kind in "iu" and not isinstance(value, int):
+            raise ArgumentError(scalar.name, f"an integer ({scalar.dtype})", repr(value), "round it yourself")
     return {**extents, **scalars}
 
 

@@ -16,6 +16,7 @@ from tilegen.runtime.binding import (
     bind_shapes,
     check_count,
     supplied,
+    whole_numbers,
 )
 from tilegen.runtime.compilation import Backend, Image, compile_image, for_capability
 from tilegen.runtime.device_api import cuda_api
@@ -204,7 +205,7 @@ class CompiledKernel:
         outputs = as_outputs(out)
         pointers, key = probe_all(arrays, outputs)
         values = self.scalar_values(scalars)
-        lookup = (len(arrays), *key, *(value for value in values if isinstance(value, int)))
+        lookup = (len(arrays), *key, whole_numbers(values))
         prepared = self._calls.get(lookup)
         if prepared is None:
             prepared = self.prepare(arrays, outputs, values)
