@@ -374,7 +374,7 @@ def matmul_model() -> KernelModel:
             block=384,
             block_text="384 threads = 1 producer warpgroup + 2 consumer warpgroups",
             shared_bytes=214016,
-            registers_text="registers 168 at entry, then 40 (producer) and 232 (consumer)",
+            registers_text="168 at entry, then 40 (producer) and 232 (consumer)",
             uses_multiprocessors=True,
         ),
         buffers=(

@@ -161,6 +161,6 @@ def statement(random: Random, depth: int) -> CStmt:
     if kind < 0.52:
         return Banner("producer")
     if kind < 0.6:
-        body = tuple(statement(random, 0) for _ in range(random.randrange(1, 3)))
+        body = tuple(statement(random, depth - 1) for _ in range(random.randrange(1, 4)))
         return Declare("auto", random.choice(_NAMES), Lambda((("int", "t"),), body))
     return simple(random, random.randrange(2, 5), comment(random))

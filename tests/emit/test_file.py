@@ -138,14 +138,13 @@ def host(model: KernelModel) -> str:
 
 def test_the_launcher_checks_the_contract() -> None:
     text = host(matmul_model())
-    assert "if (M < 0 || N < 0 || K < 0) return cudaErrorInvalidValue;" in text
-    assert "if (K % 8 != 0 || N % 8 != 0) return cudaErrorInvalidValue;" in text
+    assert "if (M < 0 || N < 0 || K < 0 || K % 8 != 0 || N % 8 != 0) return cudaErrorInvalidValue;" in text
     assert "reinterpret_cast<u64>(C)) % 16 != 0" in text
     assert "if (tiles == 0) return cudaSuccess;" in text
     assert "extent == 0" in text  # K == 0 launches, with no map of A and B
     assert "exit" not in text and "assert(" not in text
     transpose = host(hip_model())
-    assert "if (u64(M) * u64(N) > 2147483647) return hipErrorInvalidValue;" in transpose
+    assert "if (M < 0 || N < 0 || u64(M) * u64(N) > 2147483647) return hipErrorInvalidValue;" in transpose
     assert "if (blocks_x == 0 || blocks_y == 0) return hipSuccess;" in transpose
     assert "dim3(u32(blocks_x), u32(blocks_y))" in transpose
     assert "reinterpret_cast" not in transpose  # the alignment of an element goes without saying
@@ -193,7 +192,7 @@ def test_one_encoder_serves_all_maps(kind: str, require_tool: Callable[[str], No
             expected = "const cuuint64_t (&extents)[1]"
     text = render(model)
     assert expected in text
-    assert text.count("cudaError_t encode_tensor_map(") == 1
+    assert text.count("static cudaError_t encode_tensor_map(") == 1
     assert clang_format(require_tool, text) == text
     require_tool("nvcc")
     build_cuda(text, load_target("sm_90a"))

@@ -60,7 +60,7 @@ def text(*body: CStmt, indent: int = 0) -> str:
         (WhileC(x, (f, f)), "while (x) {\n  f();\n  f();\n}"),
         (IfC(x, (f,)), "if (x) f();"),
         (IfC(x, (f,), constexpr=True), "if constexpr (x) f();"),
-        (IfC(x, (f,), comment="why"), "if (x)  // why\n  f();"),
+        (IfC(x, (f,), comment="why"), "if (x) f();  // why"),
         (IfC(x, (f,), (f,)), "if (x) {\n  f();\n} else {\n  f();\n}"),
         (IfC(x, (f,), (IfC(x, (f,)),)), "if (x) {\n  f();\n} else if (x) {\n  f();\n}"),
         (IfC(x, (IfC(x, (f,)),)), "if (x) {\n  if (x) f();\n}"),

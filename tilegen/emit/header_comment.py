@@ -75,7 +75,7 @@ def _launch(model: KernelModel) -> list[str]:
         entries.append("cluster " + " x ".join(str(extent) for extent in launch.cluster) + " blocks")
     kind = "dynamic shared memory" if model.language == "cuda" else "static LDS"
     facts = [f"{kind} {launch.shared_bytes:,} bytes"] if launch.shared_bytes else []
-    facts += [launch.registers_text] if launch.registers_text else []
+    facts += [f"registers {launch.registers_text}"] if launch.registers_text else []
     entries += ["; ".join(facts)] if facts else []
     return _keyed("Launch", entries)
 

@@ -40,7 +40,7 @@ def launcher_text(model: KernelModel, host_constants: str) -> str:
         "doc": _raw(comment_lines(launcher_comment(model))),
         "signature": launcher_signature(model),
         "body": _raw(print_statements(_body(model), model.language, 2)),
-        "encoder": encoder_values(maps),
+        "encoder": encoder_values(maps, model.extents),
         "host_constants": host_constants,
     }
     return render_template(f"{model.language}/launcher.{dialect.suffix}.j2", values)
@@ -53,9 +53,10 @@ def _raw(lines: Sequence[Line]) -> str:
 def _body(model: KernelModel) -> tuple[CStmt, ...]:
     dialect = dialect_of(model.language)
     grid = _Grid(model, dialect)
-    checks = [*_extent_checks(model), *_requirement_checks(model), *_alignment_checks(model)]
+    checks = [*_extent_checks(model), *_requirement_checks(model)]
     refuse = Return(Name(f"{dialect.prefix}ErrorInvalidValue"))
-    statements: list[CStmt] = [IfC(_any(check), (refuse,)) for check in checks if check]
+    statements: list[CStmt] = [IfC(_any(checks), (refuse,))] if checks else []
+    statements += [IfC(check, (refuse,)) for check in _alignment_checks(model)]
     statements += (
         [Blank(), *grid.before, *grid.after_device()] if not model.launch.uses_multiprocessors else []
     )
@@ -91,12 +92,12 @@ def _joined(op: str, operands: Sequence[CExpr]) -> CExpr:
 # --------------------------------------------------------------------------------------------- contract
 
 
-def _extent_checks(model: KernelModel) -> list[list[CExpr]]:
-    return [[Operation("<", Name(extent), Literal(0)) for extent in model.extents]]
+def _extent_checks(model: KernelModel) -> list[CExpr]:
+    return [Operation("<", Name(extent), Literal(0)) for extent in model.extents]
 
 
-def _requirement_checks(model: KernelModel) -> list[list[CExpr]]:
-    return [[_negated(_widened(requirement.condition, model)) for requirement in model.requirements]]
+def _requirement_checks(model: KernelModel) -> list[CExpr]:
+    return [_negated(_widened(requirement.condition, model)) for requirement in model.requirements]
 
 
 def _negated(condition: CExpr) -> CExpr:
@@ -113,16 +114,16 @@ def _negated(condition: CExpr) -> CExpr:
             return Prefix("!", condition)
 
 
-def _alignment_checks(model: KernelModel) -> list[list[CExpr]]:
+def _alignment_checks(model: KernelModel) -> list[CExpr]:
     """One check for all tensors of an alignment: the union of their addresses has no bit below it."""
-    checks: list[list[CExpr]] = []
+    checks: list[CExpr] = []
     wanted = {tensor.alignment for tensor in model.tensors if tensor.alignment > tensor.dtype.bits // 8}
     alignments = sorted(wanted, reverse=True)
     for alignment in alignments:
         aligned = [Name(tensor.name) for tensor in model.tensors if tensor.alignment == alignment]
         addresses = [Reinterpret("u64", name, dereference=False) for name in aligned]
         union = _joined("|", addresses)
-        checks.append([Operation("!=", Operation("%", union, Literal(alignment)), Literal(0))])
+        checks.append(Operation("!=", Operation("%", union, Literal(alignment)), Literal(0)))
     return checks
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass, replace
 
 from tilegen.emit.tokens import bracket_balance
 
 COLUMNS = 120
+_QUOTE = re.compile(r"\S+\.\w+:\d+  ")  # matmul.py:21  T.gemm(A, B, C)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +34,13 @@ class Line:
 
 
 def comment_lines(text: str, indent: int = 0) -> list[Line]:
-    """A comment, split at its own newlines and where it passes column 120; continuations hang by two columns."""
+    """A comment, split at its own newlines and where it passes column 120; a quoted source line that goes on below
+    hangs by two columns."""
     lines = []
     for paragraph in text.split("\n"):
+        hang = "  " if _QUOTE.match(paragraph) else ""
         wrapped = textwrap.wrap(
-            paragraph,
-            COLUMNS - indent - 3,
-            subsequent_indent="  ",
-            break_long_words=False,
-            break_on_hyphens=False,
+            paragraph, COLUMNS - indent - 3, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False
         )
         lines += [Line("", part, indent) for part in wrapped or [" "]]
     return lines

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
 from typing import assert_never
 
 from tilegen.emit.expressions import PrintError, expression_text, lambda_head
@@ -161,6 +163,14 @@ def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) 
         short = f"{opening} {inner[0].code} }};"
         if indent + len(short) <= COLUMNS:
             return [Line(short, "", indent)]
+    leading = list(takewhile(lambda line: not line.code, inner))
+    if leading and len(leading) < len(inner) and inner[len(leading)].code.startswith("#"):
+        # Comments that come first in a lambda, with a directive below, have no stable indent.
+        inner = inner[len(leading) :]
+        if len(leading) == 1 and not comment and fits(opening, leading[0].comment, indent):
+            comment, leading = leading[0].comment, []
+        above = [replace(line, indent=indent) for line in leading if not line.blank]
+        return [*above, *_commented(opening, comment, indent), *inner, Line("};", "", indent)]
     return [*_commented(opening, comment, indent), *inner, Line("};", "", indent)]
 
 
@@ -247,8 +257,9 @@ def _block(opening: str, comment: str, body: tuple[CStmt, ...], language: str, i
     bare = len(body) == 1 and bool(inner) and not any(line.comment and not line.code for line in inner)
     if bare and _simple(body[0]) and len(inner) == 1:
         joined = f"{opening} {inner[0].code}"
-        if not comment and fits(joined, inner[0].comment, indent):
-            return [*above, Line(joined, inner[0].comment, indent)]
+        remark = inner[0].comment or ("" if opening.startswith("for ") else comment)
+        if (not comment or remark == comment) and fits(joined, remark, indent):
+            return [*above, Line(joined, remark, indent)]
         return [*above, Line(opening, comment, indent), *inner]
     if bare and opening.startswith("for ") and _nests(body[0], inner):
         return [*above, Line(opening, comment, indent), *inner]

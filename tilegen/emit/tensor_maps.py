@@ -8,6 +8,7 @@ from tilegen.emit.dialect import DialectError
 from tilegen.model.expressions import Braces, CallC, CExpr, Literal, Name, StaticCast
 from tilegen.model.kernel import KernelModel, TensorMap
 from tilegen.model.transform import rewritten
+from tilegen.model.walk import names
 
 _DATA_TYPES = {
     "float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32", "float64": "FLOAT64",
@@ -64,8 +65,9 @@ def swizzle_mode(entry: TensorMap) -> str:
     return f"CU_TENSOR_MAP_SWIZZLE_{f'{entry.swizzle}B' if entry.swizzle else 'NONE'}"
 
 
-def encoder_values(maps: Sequence[TensorMap]) -> dict[str, object] | None:
-    """What the template of encode_tensor_map needs; None for a file without tensor maps."""
+def encoder_values(maps: Sequence[TensorMap], dynamic: Sequence[str]) -> dict[str, object] | None:
+    """What the template of encode_tensor_map needs; None for a file without tensor maps. `dynamic` are the extents that
+    are known at the launch only: they may be 0."""
     if not maps:
         return None
     types = {data_type(entry) for entry in maps}
@@ -85,6 +87,7 @@ def encoder_values(maps: Sequence[TensorMap]) -> dict[str, object] | None:
         what = f", moved in boxes under the {maps[0].swizzle}-byte swizzle"
     return {
         "parameters": ", ".join(parameters),
+        "may_be_empty": any(name in dynamic for entry in maps for name in names(entry.extents)),
         "any_rank": len(ranks) > 1,
         "rank": rank,
         "steps": "{" + ", ".join("1" * max(ranks)) + "}",

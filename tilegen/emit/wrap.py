@@ -35,11 +35,11 @@ def _apart_from_directives(lines: list[Line]) -> list[Line]:
 
 
 def _above_directive(lines: list[Line], position: int) -> bool:
-    """Whether comment lines start here and a directive follows them."""
-    start = position
-    while position < len(lines) and lines[position].comment and not lines[position].code:
-        position += 1
-    return start < position < len(lines) and lines[position].code.startswith("#")
+    """Whether comment lines start here and a directive is the next that is neither comment nor empty."""
+    if position == len(lines) or not lines[position].comment or lines[position].code:
+        return False
+    following = next((line.code for line in lines[position:] if line.code), "")
+    return following.startswith("#")
 
 
 def wrapped(line: Line) -> list[Line]:
