@@ -41,7 +41,7 @@ def test_emulator_agrees_with_the_h200(
                 assert _equal(mine, recorded), key
             elif key == "functions.0":
                 for row, (own, real) in enumerate(zip(mine, recorded, strict=True)):
-                    tolerance = 2e-7 if row in _APPROXIMATE else 1e-4 if row in _SUMMED else 0
+                    tolerance = 3e-7 if row in _APPROXIMATE else 1e-4 if row in _SUMMED else 0
                     close = np.allclose(own, real, rtol=tolerance, atol=0, equal_nan=True) or _equal(
                         own, real
                     )
