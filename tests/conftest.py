@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
 
-import hypothesis
 import pytest
 
 from tilegen.toolchain import ToolMissing, find_tools
 
-hypothesis.settings.register_profile("tilegen", deadline=None, derandomize="CI" in os.environ)
-hypothesis.settings.load_profile("tilegen")
+with contextlib.suppress(ImportError):  # a GPU machine may lack it: only the tests that draw cases need it
+    import hypothesis
+
+    hypothesis.settings.register_profile("tilegen", deadline=None, derandomize="CI" in os.environ)
+    hypothesis.settings.load_profile("tilegen")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -91,13 +94,13 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _session_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[None]:
+def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests leave the user's cache alone; the workers of one run share theirs."""
     if "TILEGEN_CACHE_DIR" in os.environ:
         yield
         return
     base = tmp_path_factory.getbasetemp()
-    shared = base if worker_id == "master" else base.parent
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     os.environ["TILEGEN_CACHE_DIR"] = str(shared / "cache")
     yield
     del os.environ["TILEGEN_CACHE_DIR"]

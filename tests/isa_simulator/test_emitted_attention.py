@@ -1,4 +1,4 @@
-"""Emitted attention for CDNA, compiled and run: two gemms with a softmax between them, ragged, causal, grouped heads."""
+"""Emitted attention for CDNA, compiled and run: two gemms, a softmax between them, ragged, causal, grouped heads."""
 
 from __future__ import annotations
 
