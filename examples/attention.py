@@ -11,7 +11,7 @@ LOG2E = 1.4426950408889634
 
 
 @tilegen.jit
-def attention(Q, K, V, causal: bool = False, block_M: int = 128, block_N: int = 128, num_stages: int = 2, threads: int = 256):
+def attention(Q, K, V, causal: bool = False, block_M: int = 128, block_N: int = 128, num_stages: int = 2, threads: int = 256, persistent=None):
     B, S_q, S_k, H, H_kv, D = T.const("B, S_q, S_k, H, H_kv, D")
     Q: T.Tensor((B, S_q, H, D), T.float16)
     K: T.Tensor((B, S_k, H_kv, D), T.float16)
@@ -19,7 +19,7 @@ def attention(Q, K, V, causal: bool = False, block_M: int = 128, block_N: int = 
     O = T.empty((B, S_q, H, D), T.float16)
     LSE = T.empty((B, H, S_q), T.float32)
     scale = LOG2E / D**0.5
-    with T.Kernel(T.ceildiv(S_q, block_M), H, B, threads=threads) as (bx, h, b):
+    with T.Kernel(T.ceildiv(S_q, block_M), H, B, threads=threads, persistent=persistent) as (bx, h, b):
         Q_shared = T.alloc_shared((block_M, D), T.float16)
         K_shared = T.alloc_shared((block_N, D), T.float16)
         V_shared = T.alloc_shared((block_N, D), T.float16)
@@ -56,8 +56,10 @@ def attention(Q, K, V, causal: bool = False, block_M: int = 128, block_N: int = 
                 O_local[i, d] *= alpha[i]
             T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
             T.gemm(P, V_shared, O_local)
+        for i in T.Parallel(block_M):
+            alpha[i] = 1 / l[i]
         for i, d in T.Parallel(block_M, D):
-            O_local[i, d] /= l[i]
+            O_local[i, d] *= alpha[i]
         T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
         for i in T.Parallel(block_M):
             LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])

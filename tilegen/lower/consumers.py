@@ -17,6 +17,7 @@ from tilegen.lower.gemm_wgmma import lower_gemm
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
 from tilegen.lower.skewed_loop import lower_skewed
+from tilegen.lower.statements import after_loop
 from tilegen.lower.tiles import cluster_constant, persistent_tiles
 from tilegen.lower.tma_store import lower_staged_store
 from tilegen.model import build as c
@@ -83,9 +84,9 @@ class Consumers:
                 self.outstanding.append(Group(statement, tuple(last)))
                 return out
             case For() if statement.kind == "pipelined":
-                out = self.pipelined(statement)
+                out = [*self.pipelined(statement), *after_loop(self.context, statement)]
             case For() | If() | Persistent():
-                out = self.nested(statement)
+                out = [*self.nested(statement), *after_loop(self.context, statement)]
             case Fill() if statement in self.context.folded.fills:
                 return []
             case Copy() if statement in self.context.plan.staging:

@@ -109,12 +109,30 @@ def lower_reduce(context: Context, statement: Stmt) -> list[CStmt]:
     if reduction.separate or statement.clear:
         out += _over_result(reduction, (_assign(reduction, _identity(reduction)),))
     out += _in_thread(reduction)
+    if context.plan.defers(statement):
+        return out
     out += _in_warp(reduction)
     out += _across_warps(reduction)
     if not reduction.separate:
         return out
     out += _finish(reduction)
     return [Scope((_declaration(reduction), *out))]
+
+
+def lower_deferred(context: Context, loop: Stmt) -> list[CStmt]:
+    """Behind a loop: the lanes add up the sums that they kept in parts."""
+    out: list[CStmt] = []
+    for deferred in context.plan.deferred:
+        if deferred.loop is not loop:
+            continue
+        node = deferred.reduction
+        store = deferred.update.body[0]
+        assert isinstance(store, Store)
+        source = context.decisions.fragment(node.source.buffer)
+        steps = reduction_steps(source, node, context.target)
+        reduction = _Reduction(context, node, source, reduced(source, node), steps, store.buffer)
+        out += [*context.comment(node.location), *_in_warp(reduction)]
+    return out
 
 
 def _partial(context: Context, node: Reduce, steps: ReductionSteps) -> Buffer:

@@ -131,7 +131,17 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     out = barrier_before(context, statement)
     lowering = lowering_for(context, statement)
     if isinstance(statement, For | If | Persistent):
-        return [*out, *lowering(context, statement)]
+        code = lowering(context, statement)
+        return [*out, *code, *after_loop(context, statement)]
     comment = context.comment(statement.location)
     code = lowering(context, statement)
     return [*out, *comment, *code] if code else out
+
+
+def after_loop(context: Context, statement: Stmt) -> list[CStmt]:
+    """What a loop left for later: sums whose lanes meet only now."""
+    if not any(deferred.loop is statement for deferred in context.plan.deferred):
+        return []
+    from tilegen.lower.reduce import lower_deferred
+
+    return lower_deferred(context, statement)

@@ -7,8 +7,9 @@ from typing import Literal
 
 from tilegen.inference.decisions import PerNode
 from tilegen.inference.shared import SharedLayout
-from tilegen.ir.nodes import AtomicTile, Copy, For, Rasterisation
+from tilegen.ir.nodes import AtomicTile, Copy, For, Rasterisation, Reduce
 from tilegen.schedule.clusters import Multicast, cluster_size
+from tilegen.schedule.defer_sums import DeferredSum
 from tilegen.schedule.uneven import LongestFirst
 
 PlanKind = Literal["warp_specialised", "multistage", "register_prefetch", "simple"]
@@ -75,6 +76,7 @@ class Plan:
     stages: PerNode[For, int] = field(default_factory=PerNode)
     tma: PerNode[Copy, bool] = field(default_factory=PerNode)  # copies that the TMA unit does
     staging: PerNode[Copy | AtomicTile, Staging] = field(default_factory=PerNode)
+    deferred: tuple[DeferredSum, ...] = ()  # sums whose lanes meet behind their loop
     reasons: list[str] = field(default_factory=list)
 
     @property
@@ -85,6 +87,10 @@ class Plan:
     def multicast_of(self, buffer: str) -> Multicast | None:
         """How a cluster shares the loads of a tile; None when every block loads its own."""
         return next((multicast for multicast in self.multicasts if multicast.buffer == buffer), None)
+
+    def defers(self, reduction: Reduce) -> bool:
+        """Whether the lanes' parts of a sum stay apart until its loop is over."""
+        return any(entry.reduction is reduction for entry in self.deferred)
 
     def hand_over_of(self, copy: Copy) -> HandOver | None:
         """The hand-over that a copy belongs to."""

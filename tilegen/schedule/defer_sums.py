@@ -1,0 +1,106 @@
+"""Running sums whose lanes need not meet in every iteration.
+
+`l = l * factor + sum(S)` in a loop is linear in the sum: each lane can keep the part of it that its own columns make, and
+the lanes add up once, after the loop. That saves the shuffles of every iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.inference.decisions import Decisions
+from tilegen.inference.reduction import reduction_steps
+from tilegen.ir.expressions import Binary, Const, Expr, Load
+from tilegen.ir.nodes import Fill, For, Kernel, ParallelFor, Persistent, Reduce, Stmt, Store
+from tilegen.schedule.analysis import each_statement, loaded, reads, writes
+from tilegen.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredSum:
+    """`reduction` leaves its result in parts, `total` (the update's target) gathers them, and the lanes add up behind
+    `loop`."""
+
+    reduction: Reduce
+    update: ParallelFor
+    loop: For
+
+
+def find_deferred_sums(kernel: Kernel, decisions: Decisions, target: Target) -> tuple[DeferredSum, ...]:
+    """The sums of the kernel that may wait for the end of their loop."""
+    found: list[DeferredSum] = []
+    _walk(kernel.body, kernel, decisions, target, found)
+    return tuple(found)
+
+
+def _walk(
+    statements: tuple[Stmt, ...], kernel: Kernel, decisions: Decisions, target: Target, found: list[DeferredSum]
+) -> None:
+    for position, statement in enumerate(statements):
+        if isinstance(statement, Persistent):
+            _walk(statement.body, kernel, decisions, target, found)
+        if isinstance(statement, For):
+            for inner in statement.body:
+                if isinstance(inner, Reduce) and _splits(inner, decisions, target):
+                    update = _only_update(statement, inner, kernel)
+                    if update is not None and _starts_at_zero(statements[:position], update):
+                        found.append(DeferredSum(inner, update, statement))
+
+
+def _splits(reduction: Reduce, decisions: Decisions, target: Target) -> bool:
+    """Whether lanes of one warp, and no other threads, share what the sum adds up."""
+    source, result = reduction.source.buffer, reduction.target.buffer
+    if reduction.op != "sum" or not reduction.clear or source.scope != "fragment" or result.scope != "fragment":
+        return False
+    steps = reduction_steps(decisions.fragment(source), reduction, target)
+    return bool(steps.masks) and not steps.warps and result.dtype.is_float and result.dtype.bits >= 32
+
+
+def _only_update(loop: For, reduction: Reduce, kernel: Kernel) -> ParallelFor | None:
+    """The statement of the loop that adds the sum to a total, if nothing else reads either of them in the loop."""
+    part = reduction.target.buffer
+    users = [s for s in each_statement(kernel.body) if isinstance(s, ParallelFor) and part in reads(s)]
+    others = [
+        s
+        for s in each_statement(kernel.body)
+        if not isinstance(s, ParallelFor | For | Persistent) and s is not reduction and part in (*reads(s), *writes(s))
+        and not isinstance(s, Store)
+    ]
+    if len(users) != 1 or others or not any(s is users[0] for s in loop.body):
+        return None
+    update = users[0]
+    if len(update.body) != 1 or not isinstance(update.body[0], Store):
+        return None
+    store = update.body[0]
+    total = store.buffer
+    if not _linear(store.value, Load(total, store.indices), Load(part, store.indices)):
+        return None
+    touched = [s for s in loop.body if s is not update and total in (*reads(s), *writes(s))]
+    return update if not touched else None
+
+
+def _linear(value: Expr, total: Load, part: Load) -> bool:
+    """Whether the value is total * factor + part."""
+    if not isinstance(value, Binary) or value.op != "+":
+        return False
+    for scaled, added in ((value.left, value.right), (value.right, value.left)):
+        if added != part:
+            continue
+        if scaled == total:
+            return True
+        if isinstance(scaled, Binary) and scaled.op == "*":
+            for operand, factor in ((scaled.left, scaled.right), (scaled.right, scaled.left)):
+                if operand == total and not any(b in (total.buffer, part.buffer) for b in loaded(factor)):
+                    return True
+    return False
+
+
+def _starts_at_zero(before: tuple[Stmt, ...], update: ParallelFor) -> bool:
+    """Whether the last statement in front of the loop that touches the total clears it."""
+    store = update.body[0]
+    assert isinstance(store, Store)
+    touching = [s for s in before if store.buffer in (*reads(s), *writes(s))]
+    if not touching:
+        return False
+    last = touching[-1]
+    return isinstance(last, Fill) and isinstance(last.value, Const) and last.value.value == 0
