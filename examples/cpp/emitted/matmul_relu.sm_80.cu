@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   const int warp = thread / 32;
   const int lane = thread % 32;
   // [mi][ni][r] is row 64 * (warp % 2) + lane / 4 + 16 * mi + 8 * (r / 2), column 64 * (warp / 2) + 2 * (lane % 4) + 8
-  //   * ni + r % 2
+  // * ni + r % 2
   float C_local[4][8][4];
 
   // matmul.py:24  T.clear(C_local)
@@ -154,8 +154,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
       for (int r = 0; r < 4; ++r) C_local[mi][ni][r] = 0.0f;
 
   // Starts the loads of iteration k into a stage of the ring
-  const auto load_tiles = [&](int stage, int k) {
-    // matmul.py:26  T.copy(A[by * block_M, k * block_K], A_shared)
+  const auto load_tiles = [&](int stage, int k) {  // matmul.py:26  T.copy(A[by * block_M, k * block_K], A_shared)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = thread / 4 + 32 * i;
@@ -243,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     for (int ni = 0; ni < 8; ++ni)
 #pragma unroll
       for (int r = 0; r < 4; r += 2) {
-        const int row = 64 * (warp % 2) + lane / 4 + 16 * mi + 8 * (r / 2);
+        const int row = 64 * (warp % 2) + lane / 4 + 16 * mi + 4 * r;
         const int column = 64 * (warp / 2) + 2 * (lane % 4) + 8 * ni;
         if (by * kBlockM + row < M && bx * kBlockN + column < N)
           *reinterpret_cast<half2*>(&C[i64(by * kBlockM + row) * N + bx * kBlockN + column]) =
@@ -258,8 +257,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 // Enqueues C from A, B on the stream. Returns cudaErrorInvalidValue for arguments that break the contract above.
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, int M, int N, int K,
                                           cudaStream_t stream) {
-  if (M < 0 || N < 0 || K < 0) return cudaErrorInvalidValue;
-  if (N % 8 != 0 || K % 8 != 0) return cudaErrorInvalidValue;
+  if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return cudaErrorInvalidValue;
   if ((reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C)) % 16 != 0)
     return cudaErrorInvalidValue;
 

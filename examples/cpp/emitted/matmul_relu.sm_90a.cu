@@ -5,7 +5,7 @@
 //
 // Launch     grid  tiles of by x bx
 //            block 256 threads = 1 producer warpgroup + 1 consumer warpgroup
-//            dynamic shared memory 82,944 bytes; 128 at entry, then 40 (producer) and 216 (consumer)
+//            dynamic shared memory 82,944 bytes; registers 128 at entry, then 40 (producer) and 216 (consumer)
 //
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned
 //            B  fp16 [K, N] row-major, 16-byte aligned
@@ -303,14 +303,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 
     // matmul.py:28  T.gemm(A_shared, B_shared, C_local)
     // A is K-major: 8 rows are 512 bytes; B is MN-major: 64 columns are 4096 bytes, 8 rows 1024
-    const u64 a = descriptor_sw64(shared.A_shared[ring.stage], 0, 512);
-    const u64 b = descriptor_sw128(shared.B_shared[ring.stage], 4096, 1024);
+    const u64 descriptor_a = descriptor_sw64(shared.A_shared[ring.stage], 0, 512);
+    const u64 descriptor_b = descriptor_sw128(shared.B_shared[ring.stage], 4096, 1024);
     warpgroup_arrive();
 #pragma unroll
     for (int kk = 0; kk < kBlockK / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 rows
 #pragma unroll
       for (int mi = 0; mi < 2; ++mi)
-        SM90_64x128x16_F32F16F16_SS<Major::K, Major::MN>::fma(C_local[mi], a + 2 * kk + 256 * mi, b + 128 * kk, true);
+        SM90_64x128x16_F32F16F16_SS<Major::K, Major::MN>::fma(C_local[mi], descriptor_a + 2 * kk + 256 * mi,
+                                                              descriptor_b + 128 * kk, true);
     warpgroup_commit();
     warpgroup_wait<1>();  // the previous stage has been read
     if (k > 0 && thread == 0) mbarrier_arrive(shared.empty[released]);
@@ -354,12 +355,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 
 #ifndef __CUDACC_RTC__
 
-namespace {
-
-// Describes a tensor to the TMA unit. Extents and boxes count elements, fastest dimension first;
-// strides count bytes, the first is the size of an element.
-cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[2],
-                              const cuuint64_t (&strides)[2], const cuuint32_t (&box)[2], CUtensorMapSwizzle swizzle) {
+// Describes a tensor to the TMA unit. Extents and boxes count elements, fastest dimension first; strides count bytes,
+// the first is the size of an element.
+static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[2],
+                                     const cuuint64_t (&strides)[2], const cuuint32_t (&box)[2],
+                                     CUtensorMapSwizzle swizzle) {
   for (const cuuint64_t extent : extents)
     if (extent == 0) return cudaSuccess;  // nothing of the tensor will be moved
   static void* encode = nullptr;
@@ -377,13 +377,10 @@ cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-}  // namespace
-
 // Enqueues C from A, B on the stream. Returns cudaErrorInvalidValue for arguments that break the contract above.
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, int M, int N, int K,
                                           cudaStream_t stream) {
-  if (M < 0 || N < 0 || K < 0) return cudaErrorInvalidValue;
-  if (N % 8 != 0 || K % 8 != 0) return cudaErrorInvalidValue;
+  if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return cudaErrorInvalidValue;
   if ((reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C)) % 16 != 0)
     return cudaErrorInvalidValue;
 

@@ -5,7 +5,7 @@
 //
 // Launch     grid  tiles of by x bx
 //            block 256 threads = 1 producer warpgroup + 1 consumer warpgroup
-//            dynamic shared memory 82,944 bytes; 128 at entry, then 40 (producer) and 216 (consumer)
+//            dynamic shared memory 82,944 bytes; registers 128 at entry, then 40 (producer) and 216 (consumer)
 //
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned
 //            B  fp16 [K, N] row-major, 16-byte aligned
