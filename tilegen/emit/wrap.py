@@ -71,18 +71,19 @@ def _cheapest(tokens: list[Token], indent: int, strict: bool) -> tuple[tuple[int
         cost, _, state = heapq.heappop(queue)
         if state.done:
             return state.breaks
-        key = state.key()
-        if key in seen:
-            continue
-        seen.add(key)
-        if not must_break(state) and not (strict and _too_wide(state)):
-            count += 1
-            following = state.copy()
-            heapq.heappush(queue, (cost + put_on_line(following), count, following))
-        if may_break(state):
-            count += 1
-            following = state.copy()
-            heapq.heappush(queue, (cost + put_on_new_line(following), count, following))
+        breaks = may_break(state)
+        if breaks:  # only there can two ways lead to the same state
+            key = state.key()
+            if key in seen:
+                continue
+            seen.add(key)
+        stays = not must_break(state) and not (strict and _too_wide(state))
+        count += 2
+        if breaks:
+            below = state.copy()
+            heapq.heappush(queue, (cost + put_on_new_line(below), count, below))
+        if stays:  # of equally cheap layouts, the one that breaks later wins
+            heapq.heappush(queue, (cost + put_on_line(state), count - 1, state))
     return ()
 
 
