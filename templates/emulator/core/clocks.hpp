@@ -14,7 +14,7 @@
 namespace emulator {
 
 using Time = std::uint32_t;
-using Times = std::vector<Time>;              // by component; what is missing is 0
+using Times = std::vector<Time>;                // by component; what is missing is 0
 using Snapshot = std::shared_ptr<const Times>;  // nullptr: nothing seen
 
 struct Stamp {

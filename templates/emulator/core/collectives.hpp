@@ -58,8 +58,9 @@ inline void complete_wave_gathering(Wave& wave, std::size_t position) {
 }
 
 [[noreturn]] inline void report_absent_lanes(const char* name, std::uint64_t absent, int line) {
-  report_misuse("divergence", std::string(name) + " needs the whole wave, but lanes " + lanes_text(absent) +
-                                  " have left the kernel", line);
+  report_misuse("divergence",
+                std::string(name) + " needs the whole wave, but lanes " + lanes_text(absent) + " have left the kernel",
+                line);
 }
 
 // The running lane comes to a collective of the lanes in `mask`; `execute` runs once, when all have come, with each
@@ -132,9 +133,12 @@ struct ShuffleArgument {
 inline unsigned shuffle_source(unsigned lane, const ShuffleArgument& argument) {
   const unsigned first = lane / argument.width * argument.width, inside = lane - first;
   switch (argument.mode) {
-    case Shuffle::kIndex: return first + argument.operand % argument.width;
-    case Shuffle::kUp: return inside >= argument.operand ? lane - argument.operand : lane;
-    case Shuffle::kDown: return inside + argument.operand < argument.width ? lane + argument.operand : lane;
+    case Shuffle::kIndex:
+      return first + argument.operand % argument.width;
+    case Shuffle::kUp:
+      return inside >= argument.operand ? lane - argument.operand : lane;
+    case Shuffle::kDown:
+      return inside + argument.operand < argument.width ? lane + argument.operand : lane;
     case Shuffle::kXor: {
       const unsigned source = inside ^ argument.operand;
       return source < argument.width ? first + source : lane;
@@ -144,7 +148,7 @@ inline unsigned shuffle_source(unsigned lane, const ShuffleArgument& argument) {
 }
 
 std::uint64_t shuffle(std::uint64_t bits, Shuffle mode, unsigned operand, unsigned width, std::uint64_t mask,
-                             int line) {
+                      int line) {
   ShuffleArgument argument = {bits, 0, mode, operand, width, line};
   wave_collective("a shuffle", mask, false, &argument, line, [](Wave& wave, std::uint64_t lanes) {
     for (unsigned lane = 0; lane < wave.lanes.size(); ++lane) {

@@ -44,24 +44,20 @@ void end_atomic() { machine.current->atomic_begin = machine.current->atomic_end 
 
 extern "C" {
 
-#define EMULATOR_HOOKS(bytes)                                                                       \
-  void __tsan_read##bytes(void* p) {                                                                \
-    emulator::plain_access(p, bytes, false, true, __builtin_return_address(0));                     \
-  }                                                                                                 \
-  void __tsan_write##bytes(void* p) {                                                               \
-    emulator::plain_access(p, bytes, true, true, __builtin_return_address(0));                      \
-  }                                                                                                 \
-  void __tsan_unaligned_read##bytes(void* p) {                                                      \
-    emulator::plain_access(p, bytes, false, false, __builtin_return_address(0));                    \
-  }                                                                                                 \
-  void __tsan_unaligned_write##bytes(void* p) {                                                     \
-    emulator::plain_access(p, bytes, true, false, __builtin_return_address(0));                     \
-  }                                                                                                 \
-  void __tsan_volatile_read##bytes(void* p) {                                                       \
-    emulator::plain_access(p, bytes, false, true, __builtin_return_address(0));                     \
-  }                                                                                                 \
-  void __tsan_volatile_write##bytes(void* p) {                                                      \
-    emulator::plain_access(p, bytes, true, true, __builtin_return_address(0));                      \
+#define EMULATOR_HOOKS(bytes)                                                                                      \
+  void __tsan_read##bytes(void* p) { emulator::plain_access(p, bytes, false, true, __builtin_return_address(0)); } \
+  void __tsan_write##bytes(void* p) { emulator::plain_access(p, bytes, true, true, __builtin_return_address(0)); } \
+  void __tsan_unaligned_read##bytes(void* p) {                                                                     \
+    emulator::plain_access(p, bytes, false, false, __builtin_return_address(0));                                   \
+  }                                                                                                                \
+  void __tsan_unaligned_write##bytes(void* p) {                                                                    \
+    emulator::plain_access(p, bytes, true, false, __builtin_return_address(0));                                    \
+  }                                                                                                                \
+  void __tsan_volatile_read##bytes(void* p) {                                                                      \
+    emulator::plain_access(p, bytes, false, true, __builtin_return_address(0));                                    \
+  }                                                                                                                \
+  void __tsan_volatile_write##bytes(void* p) {                                                                     \
+    emulator::plain_access(p, bytes, true, true, __builtin_return_address(0));                                     \
   }
 EMULATOR_HOOKS(1)
 EMULATOR_HOOKS(2)
@@ -106,7 +102,8 @@ void __ubsan_handle_type_mismatch_v1(const EmulatorMisalignment* what, std::uint
   const emulator::Fiber* fiber = emulator::machine.current;
   emulator::stop_with_report("misaligned",
                              "thread " + std::to_string(fiber->linear) + " of block " +
-                                 emulator::describe(fiber->block->index) + " uses an address that is not a multiple of " +
+                                 emulator::describe(fiber->block->index) +
+                                 " uses an address that is not a multiple of " +
                                  std::to_string(1u << what->log_alignment) + " bytes, as the type of the access wants",
                              {emulator::reporter.code_site(__builtin_return_address(0))});
 }

@@ -1,8 +1,9 @@
 // The job that the emulator's program is given: configuration, tensors, arguments.
 #pragma once
 
-#include <fstream>
 #include <link.h>
+
+#include <fstream>
 #include <sstream>
 
 #include "launch.hpp"
@@ -41,8 +42,9 @@ inline const void* faulting_code(const void* context) {
 inline void on_fault(int signal, siginfo_t* information, void* context) {
   const Site site = reporter.code_site(faulting_code(context));
   const Fiber* fiber = machine.current;
-  const std::string who = fiber == nullptr ? "the emulator" : "thread " + std::to_string(fiber->linear) +
-                                                                  " of block " + describe(fiber->block->index);
+  const std::string who =
+      fiber == nullptr ? "the emulator"
+                       : "thread " + std::to_string(fiber->linear) + " of block " + describe(fiber->block->index);
   if (signal == SIGALRM) stop_with_report("timeout", who + " was still running when the time was up", {site});
   if (signal == SIGFPE) stop_with_report("crash", who + " divides an integer by zero", {site});
   if (signal == SIGILL || signal == SIGTRAP || signal == SIGABRT)
@@ -63,7 +65,8 @@ inline void catch_faults() {
   struct sigaction action = {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGALRM}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGALRM})
+    sigaction(signal, &action, nullptr);
 }
 
 // ---- The job ----------------------------------------------------------------------------------------------------
@@ -127,7 +130,7 @@ class Job {
 
   struct Argument {
     enum { kPointer, kScalar, kTensorMap } kind;
-    std::size_t number = 0;    // of the tensor or of the map
+    std::size_t number = 0;   // of the tensor or of the map
     std::vector<char> bytes;  // of a scalar
   };
 
@@ -144,8 +147,9 @@ class Job {
       config.schedule = name == "fifo" ? Schedule::kFifo : name == "reverse" ? Schedule::kReverse : Schedule::kRandom;
     } else if (word == "asynchronous") {
       line >> name;
-      config.asynchronous =
-          name == "eager" ? Asynchronous::kEager : name == "lazy" ? Asynchronous::kLazy : Asynchronous::kRandom;
+      config.asynchronous = name == "eager"  ? Asynchronous::kEager
+                            : name == "lazy" ? Asynchronous::kLazy
+                                             : Asynchronous::kRandom;
     } else if (word == "seed") {
       line >> config.seed;
     } else if (word == "multiprocessors") {
@@ -196,15 +200,19 @@ class Job {
   void bind_arguments() {
     const Kernel kernel = emulator::kernel();
     if (kernel.arguments != arguments_.size())
-      stop_with_report("manifest", "the kernel takes " + std::to_string(kernel.arguments) +
-                                       " arguments, the manifest has " + std::to_string(arguments_.size()), {});
+      stop_with_report("manifest",
+                       "the kernel takes " + std::to_string(kernel.arguments) + " arguments, the manifest has " +
+                           std::to_string(arguments_.size()),
+                       {});
     values_.resize(arguments_.size());
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       const std::size_t bytes = write_argument(arguments_[i], values_[i]);
       if (bytes != kernel.argument_bytes[i])
-        stop_with_report("manifest", "argument " + std::to_string(i) + " of the kernel has " +
-                                         std::to_string(kernel.argument_bytes[i]) + " bytes, the manifest's has " +
-                                         std::to_string(bytes), {});
+        stop_with_report("manifest",
+                         "argument " + std::to_string(i) + " of the kernel has " +
+                             std::to_string(kernel.argument_bytes[i]) + " bytes, the manifest's has " +
+                             std::to_string(bytes),
+                         {});
       pointers_.push_back(values_[i].bytes);
     }
     machine.arguments = pointers_.data();

@@ -1,11 +1,12 @@
 // Runs a launch: clusters move onto the multiprocessors as others leave, until the grid is done.
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <memory>
 #include <numeric>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "hooks.hpp"
 
@@ -67,9 +68,9 @@ class Launch {
     slots_.resize(std::min(wanted, clusters_));
     for (Slot& slot : slots_) {
       for (unsigned block = 0; block < blocks; ++block) {
-        slot.shared.push_back(static_shared != nullptr ? static_shared
-                                                       : &machine.memory.add(Space::kShared, "shared memory",
-                                                                             config.shared_bytes, 0));
+        slot.shared.push_back(static_shared != nullptr
+                                  ? static_shared
+                                  : &machine.memory.add(Space::kShared, "shared memory", config.shared_bytes, 0));
         for (unsigned thread = 0; thread < threads; ++thread) slot.stacks.push_back(make_stack());
       }
     }

@@ -165,7 +165,8 @@ class Machine {
 inline Machine machine;
 
 inline Accessor accessor_of(const Fiber& fiber, Site site) {
-  return {&fiber.agent.knowledge, 1, fiber.block->cluster->domain, fiber.agent.component, fiber.agent.time, false, site};
+  return {
+      &fiber.agent.knowledge, 1, fiber.block->cluster->domain, fiber.agent.component, fiber.agent.time, false, site};
 }
 
 inline std::string describe(Index3 index) {
@@ -186,8 +187,9 @@ inline std::string describe_agent(Stamp stamp) {
 
 [[noreturn]] inline void report_misuse(const char* kind, const std::string& message, int line) {
   const Fiber* fiber = machine.current;
-  const std::string who = fiber == nullptr ? "" : "thread " + std::to_string(fiber->linear) + " of block " +
-                                                      describe(fiber->block->index) + ": ";
+  const std::string who = fiber == nullptr ? ""
+                                           : "thread " + std::to_string(fiber->linear) + " of block " +
+                                                 describe(fiber->block->index) + ": ";
   stop_with_report(kind, who + message, {Site::of_line(line)});
 }
 

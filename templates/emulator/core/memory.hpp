@@ -32,8 +32,8 @@ struct Cell {
   Stamp reads[kReads];
   Site write_site;
   Site read_sites[kReads];
-  bool generic = false;    // written by plain code or cp.async, not by the asynchronous proxy
-  bool atomic = false;     // the last write was atomic
+  bool generic = false;     // written by plain code or cp.async, not by the asynchronous proxy
+  bool atomic = false;      // the last write was atomic
   bool more_reads = false;  // in Memory::overflow_
 };
 
@@ -249,7 +249,8 @@ class Memory {
       report("poison", region, region.begin + (index << region.granule_shift), accessor,
              "adds to memory that nothing has written", {});
     }
-    for (int i = 0; i < Cell::kReads; ++i) check_read(region, index, accessor, touch, {cell.reads[i], cell.read_sites[i]});
+    for (int i = 0; i < Cell::kReads; ++i)
+      check_read(region, index, accessor, touch, {cell.reads[i], cell.read_sites[i]});
     if (cell.more_reads)
       for (const Access& access : overflow_[&cell]) check_read(region, index, accessor, touch, access);
     cell.write = now;

@@ -1,11 +1,12 @@
 // The one report that ends a run: written as JSON, read by tilegen.emulate.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace emulator {
@@ -43,7 +44,8 @@ inline void append_quoted(std::string& out, const std::string& text) {
 }
 
 // In the message, {0}, {1}, … stand for the sites; the first is the one that the error points at.
-[[noreturn]] inline void stop_with_report(const char* kind, const std::string& message, const std::vector<Site>& sites) {
+[[noreturn]] inline void stop_with_report(const char* kind, const std::string& message,
+                                          const std::vector<Site>& sites) {
   std::string text = "{\"kind\": ";
   append_quoted(text, kind);
   text += ", \"message\": ";

@@ -85,7 +85,8 @@ class Scheduler {
       ready_.pop_front();
       return fiber;
     }
-    if (machine.config.schedule == Schedule::kRandom) std::swap(ready_[machine.random() % ready_.size()], ready_.back());
+    if (machine.config.schedule == Schedule::kRandom)
+      std::swap(ready_[machine.random() % ready_.size()], ready_.back());
     fiber = ready_.back();
     ready_.pop_back();
     return fiber;
@@ -143,7 +144,9 @@ inline std::vector<Waiters> waiters_of(const Block& block) {
     if (group == groups.end()) group = groups.insert(group, {what, detail, wait.line, {}});
     group->threads.push_back(fiber.linear);
   }
-  const auto rank = [](const Waiters& group) { return group.what == "register_acquire" ? 0 : group.detail.empty() ? 2 : 1; };
+  const auto rank = [](const Waiters& group) {
+    return group.what == "register_acquire" ? 0 : group.detail.empty() ? 2 : 1;
+  };
   std::stable_sort(groups.begin(), groups.end(), [&](const Waiters& a, const Waiters& b) { return rank(a) < rank(b); });
   return groups;
 }

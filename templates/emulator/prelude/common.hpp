@@ -82,17 +82,17 @@ using SameAs = typename Same<T>::type;  // a parameter that does not take part i
 
 }  // namespace emulator
 
-#define EMULATOR_ATOMIC(name, expression)                                                    \
-  template <class T>                                                                         \
-  T name(T* address, emulator::SameAs<T> value, int line = __builtin_LINE()) {               \
-    return emulator::atomic_update(address, [&](T old) -> T { return expression; }, line);   \
+#define EMULATOR_ATOMIC(name, expression)                                                  \
+  template <class T>                                                                       \
+  T name(T* address, emulator::SameAs<T> value, int line = __builtin_LINE()) {             \
+    return emulator::atomic_update(address, [&](T old) -> T { return expression; }, line); \
   }
 EMULATOR_ATOMIC(atomicAdd, old + value)
 EMULATOR_ATOMIC(atomicSub, old - value)
 EMULATOR_ATOMIC(atomicMax, old < value ? value : old)
 EMULATOR_ATOMIC(atomicMin, value < old ? value : old)
 EMULATOR_ATOMIC(atomicExch, value)
-EMULATOR_ATOMIC(atomicAnd, old & value)
+EMULATOR_ATOMIC(atomicAnd, old& value)
 EMULATOR_ATOMIC(atomicOr, old | value)
 EMULATOR_ATOMIC(atomicXor, old ^ value)
 EMULATOR_ATOMIC(atomicInc, old >= value ? T(0) : T(old + 1))

@@ -19,10 +19,10 @@ struct alignas(64) CUtensorMap {
 
 inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE()) { emulator::synchronize_wave(mask, line); }
 
-#define EMULATOR_SHUFFLE(name, mode, type)                                                                           \
-  template <class T>                                                                                                 \
-  T name(unsigned mask, T value, type operand, int width = warpSize, int line = __builtin_LINE()) {                  \
-    return emulator::shuffle_value(mask, value, emulator::Shuffle::mode, unsigned(operand), width, line);            \
+#define EMULATOR_SHUFFLE(name, mode, type)                                                                \
+  template <class T>                                                                                      \
+  T name(unsigned mask, T value, type operand, int width = warpSize, int line = __builtin_LINE()) {       \
+    return emulator::shuffle_value(mask, value, emulator::Shuffle::mode, unsigned(operand), width, line); \
   }
 EMULATOR_SHUFFLE(__shfl_sync, kIndex, int)
 EMULATOR_SHUFFLE(__shfl_up_sync, kUp, unsigned)
@@ -51,25 +51,25 @@ unsigned __match_any_sync(unsigned mask, T value, int line = __builtin_LINE()) {
 }
 
 // redux.sync: PTX ISA 9.7.13.12
-#define EMULATOR_REDUCE(name, expression)                                               \
-  template <class T>                                                                    \
-  T name(unsigned mask, T value, int line = __builtin_LINE()) {                         \
-    std::uint64_t all[64];                                                              \
-    emulator::exchange(emulator::to_bits(value), all, mask, line);                      \
-    bool first = true;                                                                  \
-    T a{};                                                                              \
-    for (unsigned lane = 0; lane < warpSize; ++lane) {                                  \
-      if ((mask >> lane & 1) == 0) continue;                                            \
-      const T b = emulator::from_bits<T>(all[lane]);                                    \
-      a = first ? b : T(expression);                                                    \
-      first = false;                                                                    \
-    }                                                                                   \
-    return a;                                                                           \
+#define EMULATOR_REDUCE(name, expression)                          \
+  template <class T>                                               \
+  T name(unsigned mask, T value, int line = __builtin_LINE()) {    \
+    std::uint64_t all[64];                                         \
+    emulator::exchange(emulator::to_bits(value), all, mask, line); \
+    bool first = true;                                             \
+    T a{};                                                         \
+    for (unsigned lane = 0; lane < warpSize; ++lane) {             \
+      if ((mask >> lane & 1) == 0) continue;                       \
+      const T b = emulator::from_bits<T>(all[lane]);               \
+      a = first ? b : T(expression);                               \
+      first = false;                                               \
+    }                                                              \
+    return a;                                                      \
   }
 EMULATOR_REDUCE(__reduce_add_sync, a + b)
 EMULATOR_REDUCE(__reduce_min_sync, b < a ? b : a)
 EMULATOR_REDUCE(__reduce_max_sync, a < b ? b : a)
-EMULATOR_REDUCE(__reduce_and_sync, a & b)
+EMULATOR_REDUCE(__reduce_and_sync, a& b)
 EMULATOR_REDUCE(__reduce_or_sync, a | b)
 EMULATOR_REDUCE(__reduce_xor_sync, a ^ b)
 #undef EMULATOR_REDUCE

@@ -70,30 +70,30 @@ ShortFloat2<F> each(ShortFloat2<F> a, ShortFloat2<F> b, Function function) {
 
 // ---- Operators --------------------------------------------------------------------------------------------------
 
-#define EMULATOR_OPERATOR(op, narrow)                                                                           \
-  template <class F>                                                                                            \
-  ShortFloat<F> operator op(ShortFloat<F> a, ShortFloat<F> b) {                                                 \
-    return rounded<F>(wide(a) op wide(b));                                                                      \
-  }                                                                                                             \
-  template <class F>                                                                                            \
-  ShortFloat<F>& operator op##=(ShortFloat<F>& a, ShortFloat<F> b) {                                            \
-    return a = a op b;                                                                                          \
-  }                                                                                                             \
-  template <class F>                                                                                            \
-  ShortFloat2<F> operator op(ShortFloat2<F> a, ShortFloat2<F> b) {                                              \
-    return each(a, b, [](ShortFloat<F> p, ShortFloat<F> q) { return p op q; });                                 \
-  }                                                                                                             \
-  template <class F>                                                                                            \
-  ShortFloat2<F>& operator op##=(ShortFloat2<F>& a, ShortFloat2<F> b) {                                         \
-    return a = a op b;                                                                                          \
-  }                                                                                                             \
-  template <class F>                                                                                            \
-  ShortFloat<F> narrow(ShortFloat<F> a, ShortFloat<F> b) {                                                      \
-    return a op b;                                                                                              \
-  }                                                                                                             \
-  template <class F>                                                                                            \
-  ShortFloat2<F> narrow##2(ShortFloat2<F> a, ShortFloat2<F> b) {                                                \
-    return a op b;                                                                                              \
+#define EMULATOR_OPERATOR(op, narrow)                                           \
+  template <class F>                                                            \
+  ShortFloat<F> operator op(ShortFloat<F> a, ShortFloat<F> b) {                 \
+    return rounded<F>(wide(a) op wide(b));                                      \
+  }                                                                             \
+  template <class F>                                                            \
+  ShortFloat<F>& operator op##=(ShortFloat<F>& a, ShortFloat<F> b) {            \
+    return a = a op b;                                                          \
+  }                                                                             \
+  template <class F>                                                            \
+  ShortFloat2<F> operator op(ShortFloat2<F> a, ShortFloat2<F> b) {              \
+    return each(a, b, [](ShortFloat<F> p, ShortFloat<F> q) { return p op q; }); \
+  }                                                                             \
+  template <class F>                                                            \
+  ShortFloat2<F>& operator op##=(ShortFloat2<F>& a, ShortFloat2<F> b) {         \
+    return a = a op b;                                                          \
+  }                                                                             \
+  template <class F>                                                            \
+  ShortFloat<F> narrow(ShortFloat<F> a, ShortFloat<F> b) {                      \
+    return a op b;                                                              \
+  }                                                                             \
+  template <class F>                                                            \
+  ShortFloat2<F> narrow##2(ShortFloat2<F> a, ShortFloat2<F> b) {                \
+    return a op b;                                                              \
   }
 EMULATOR_OPERATOR(+, __hadd)
 EMULATOR_OPERATOR(-, __hsub)
@@ -110,14 +110,14 @@ ShortFloat2<F> operator-(ShortFloat2<F> a) {
   return {-a.x, -a.y};
 }
 
-#define EMULATOR_COMPARISON(op, name)                 \
-  template <class F>                                  \
+#define EMULATOR_COMPARISON(op, name)                  \
+  template <class F>                                   \
   bool operator op(ShortFloat<F> a, ShortFloat<F> b) { \
-    return float(a) op float(b);                      \
-  }                                                   \
-  template <class F>                                  \
-  bool name(ShortFloat<F> a, ShortFloat<F> b) {       \
-    return float(a) op float(b);                      \
+    return float(a) op float(b);                       \
+  }                                                    \
+  template <class F>                                   \
+  bool name(ShortFloat<F> a, ShortFloat<F> b) {        \
+    return float(a) op float(b);                       \
   }
 EMULATOR_COMPARISON(<, __hlt)
 EMULATOR_COMPARISON(<=, __hle)
@@ -195,15 +195,15 @@ float __high2float(ShortFloat2<F> a) {
   return a.y;
 }
 
-#define EMULATOR_FUNCTION(name, expression)                                          \
-  template <class F>                                                                 \
-  ShortFloat<F> h##name(ShortFloat<F> a) {                                           \
-    const float x = a;                                                               \
-    return ShortFloat<F>(float(expression));                                         \
-  }                                                                                  \
-  template <class F>                                                                 \
-  ShortFloat2<F> h2##name(ShortFloat2<F> a) {                                        \
-    return {h##name(a.x), h##name(a.y)};                                             \
+#define EMULATOR_FUNCTION(name, expression)   \
+  template <class F>                          \
+  ShortFloat<F> h##name(ShortFloat<F> a) {    \
+    const float x = a;                        \
+    return ShortFloat<F>(float(expression));  \
+  }                                           \
+  template <class F>                          \
+  ShortFloat2<F> h2##name(ShortFloat2<F> a) { \
+    return {h##name(a.x), h##name(a.y)};      \
   }
 EMULATOR_FUNCTION(exp, expf(x))
 EMULATOR_FUNCTION(exp2, exp2f(x))
@@ -234,34 +234,34 @@ using __nv_bfloat162 = emulator::ShortFloat2<emulator::BfloatFormat>;
 
 // ---- Conversions, whose names hold the type ----------------------------------------------------------------------
 
-#define EMULATOR_CONVERSIONS(T, T2, name, pair)                                             \
-  inline T __float2##name(float a) { return T(a); }                                       \
-  inline T __float2##name##_rn(float a) { return T(a); }                                  \
-  inline T __double2##name(double a) { return T(a); }                                     \
-  inline float __##name##2float(T a) { return a; }                                        \
-  inline T __int2##name##_rn(int a) { return T(a); }                                      \
-  inline T __uint2##name##_rn(unsigned a) { return T(a); }                                \
-  inline T __short2##name##_rn(short a) { return T(a); }                                  \
-  inline T __ushort2##name##_rn(unsigned short a) { return T(a); }                        \
-  inline int __##name##2int_rn(T a) { return int(rintf(a)); }                             \
-  inline int __##name##2int_rz(T a) { return int(float(a)); }                             \
-  inline unsigned short __##name##_as_ushort(T a) { return a.bits; }                      \
-  inline short __##name##_as_short(T a) { return short(a.bits); }                         \
-  inline T __ushort_as_##name(unsigned short bits) { return T::from_bits(bits); }         \
-  inline T __short_as_##name(short bits) { return T::from_bits((unsigned short)bits); }   \
-  inline T2 __floats2##pair##_rn(float a, float b) { return {T(a), T(b)}; }               \
-  inline T2 __float2##pair##_rn(float a) { return {T(a), T(a)}; }                         \
-  inline T2 __float22##pair##_rn(float2 a) { return {T(a.x), T(a.y)}; }                   \
-  inline float2 __##pair##2float2(T2 a) { return {float(a.x), float(a.y)}; }             \
-  inline T2 make_##pair(T a, T b) { return {a, b}; }                                     \
-  inline T2 __halves2##pair(T a, T b) { return {a, b}; }                                  \
-  inline T2 __##name##2##pair(T a) { return {a, a}; }                                     \
-  inline T __low2##name(T2 a) { return a.x; }                                             \
-  inline T __high2##name(T2 a) { return a.y; }                                            \
-  inline T2 __low2##pair(T2 a) { return {a.x, a.x}; }                                     \
-  inline T2 __high2##pair(T2 a) { return {a.y, a.y}; }                                    \
-  inline T2 __lows2##pair(T2 a, T2 b) { return {a.x, b.x}; }                              \
-  inline T2 __highs2##pair(T2 a, T2 b) { return {a.y, b.y}; }                             \
+#define EMULATOR_CONVERSIONS(T, T2, name, pair)                                         \
+  inline T __float2##name(float a) { return T(a); }                                     \
+  inline T __float2##name##_rn(float a) { return T(a); }                                \
+  inline T __double2##name(double a) { return T(a); }                                   \
+  inline float __##name##2float(T a) { return a; }                                      \
+  inline T __int2##name##_rn(int a) { return T(a); }                                    \
+  inline T __uint2##name##_rn(unsigned a) { return T(a); }                              \
+  inline T __short2##name##_rn(short a) { return T(a); }                                \
+  inline T __ushort2##name##_rn(unsigned short a) { return T(a); }                      \
+  inline int __##name##2int_rn(T a) { return int(rintf(a)); }                           \
+  inline int __##name##2int_rz(T a) { return int(float(a)); }                           \
+  inline unsigned short __##name##_as_ushort(T a) { return a.bits; }                    \
+  inline short __##name##_as_short(T a) { return short(a.bits); }                       \
+  inline T __ushort_as_##name(unsigned short bits) { return T::from_bits(bits); }       \
+  inline T __short_as_##name(short bits) { return T::from_bits((unsigned short)bits); } \
+  inline T2 __floats2##pair##_rn(float a, float b) { return {T(a), T(b)}; }             \
+  inline T2 __float2##pair##_rn(float a) { return {T(a), T(a)}; }                       \
+  inline T2 __float22##pair##_rn(float2 a) { return {T(a.x), T(a.y)}; }                 \
+  inline float2 __##pair##2float2(T2 a) { return {float(a.x), float(a.y)}; }            \
+  inline T2 make_##pair(T a, T b) { return {a, b}; }                                    \
+  inline T2 __halves2##pair(T a, T b) { return {a, b}; }                                \
+  inline T2 __##name##2##pair(T a) { return {a, a}; }                                   \
+  inline T __low2##name(T2 a) { return a.x; }                                           \
+  inline T __high2##name(T2 a) { return a.y; }                                          \
+  inline T2 __low2##pair(T2 a) { return {a.x, a.x}; }                                   \
+  inline T2 __high2##pair(T2 a) { return {a.y, a.y}; }                                  \
+  inline T2 __lows2##pair(T2 a, T2 b) { return {a.x, b.x}; }                            \
+  inline T2 __highs2##pair(T2 a, T2 b) { return {a.y, b.y}; }                           \
   inline T2 __lowhigh2highlow(T2 a) { return {a.y, a.x}; }
 EMULATOR_CONVERSIONS(half, half2, half, half2)
 EMULATOR_CONVERSIONS(__nv_bfloat16, __nv_bfloat162, bfloat16, bfloat162)

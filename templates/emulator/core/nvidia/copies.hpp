@@ -7,8 +7,14 @@ namespace emulator::nvidia {
 
 // An asynchronous unit at work for a thread
 inline Accessor unit_accessor(const Fiber& fiber, unsigned component, Time time, bool asynchronous_proxy, int line) {
-  return {&fiber.agent.knowledge, 1,    fiber.block->cluster->domain, component,
-          time,                   asynchronous_proxy, Site::of_line(line), fiber.agent.component,
+  return {&fiber.agent.knowledge,
+          1,
+          fiber.block->cluster->domain,
+          component,
+          time,
+          asynchronous_proxy,
+          Site::of_line(line),
+          fiber.agent.component,
           fiber.agent.time};
 }
 

@@ -64,12 +64,16 @@ inline void end_phase_if_complete(Mbarrier& barrier) {
 
 inline void arrive(Mbarrier& barrier, std::int64_t bytes, int line) {
   if (barrier.pending == 0)
-    report_misuse("barrier-misuse", "one arrival too many at the " + describe_barrier(barrier) + ", which expects " +
-                                        std::to_string(barrier.expected) + " a phase", line);
+    report_misuse("barrier-misuse",
+                  "one arrival too many at the " + describe_barrier(barrier) + ", which expects " +
+                      std::to_string(barrier.expected) + " a phase",
+                  line);
   barrier.transactions += bytes;
   if (barrier.transactions > kMaxTransactions)
-    report_misuse("barrier-misuse", "the " + describe_barrier(barrier) + " expects more than " +
-                                        with_commas(std::uint64_t(kMaxTransactions)) + " bytes", line);
+    report_misuse("barrier-misuse",
+                  "the " + describe_barrier(barrier) + " expects more than " +
+                      with_commas(std::uint64_t(kMaxTransactions)) + " bytes",
+                  line);
   barrier.gathering.add(machine.current->agent);
   --barrier.pending;
   end_phase_if_complete(barrier);
@@ -104,7 +108,8 @@ void mbarrier_init(u64& object, int arrivals, int line) {
                        accessor_of(self, Site::of_line(line)));
   std::unique_ptr<Mbarrier>& barrier = self.block->nvidia.barriers[offset];
   if (barrier && !barrier->waiting.empty())
-    report_misuse("barrier-misuse", "initialises the " + describe_barrier(*barrier) + " while threads wait at it", line);
+    report_misuse("barrier-misuse", "initialises the " + describe_barrier(*barrier) + " while threads wait at it",
+                  line);
   barrier = std::make_unique<Mbarrier>();
   barrier->offset = offset;
   barrier->rank = self.block->rank;
@@ -121,19 +126,21 @@ void mbarrier_arrive_expect_tx(u64& object, u32 bytes, int line) { arrive(barrie
 inline Block& peer_block(u32 rank, int line) {
   Cluster& cluster = *machine.current->block->cluster;
   if (rank >= cluster.blocks.size())
-    report_misuse("out-of-bounds", "block " + std::to_string(rank) + " is not in the cluster of " +
-                                       std::to_string(cluster.blocks.size()), line);
+    report_misuse(
+        "out-of-bounds",
+        "block " + std::to_string(rank) + " is not in the cluster of " + std::to_string(cluster.blocks.size()), line);
   Block& block = *cluster.blocks[rank];
   if (block.live == 0)
-    report_misuse("barrier-misuse", "block " + std::to_string(rank) +
-                                        " of the cluster has ended, and its shared memory with it", line);
+    report_misuse("barrier-misuse",
+                  "block " + std::to_string(rank) + " of the cluster has ended, and its shared memory with it", line);
   return block;
 }
 
 inline void require_fenced(const Mbarrier& barrier, const char* use, int line) {
   if (barrier.fenced) return;
-  stop_with_report("missing-fence", "the " + describe_barrier(barrier) + ", initialised at {1}, is used by " + use +
-                                        " at {0}; fence_barrier_init must follow the initialisation",
+  stop_with_report("missing-fence",
+                   "the " + describe_barrier(barrier) + ", initialised at {1}, is used by " + use +
+                       " at {0}; fence_barrier_init must follow the initialisation",
                    {Site::of_line(line), Site::of_line(barrier.line)});
 }
 
@@ -208,8 +215,8 @@ void named_barrier_arrive(int id, int threads, int line) {
 
 inline void check_register_count(int registers, int line) {
   if (registers < 24 || registers > 256 || registers % 8 != 0)
-    report_misuse("register-budget", "setmaxnreg takes 24 to 256 registers in steps of 8, not " +
-                                         std::to_string(registers), line);
+    report_misuse("register-budget",
+                  "setmaxnreg takes 24 to 256 registers in steps of 8, not " + std::to_string(registers), line);
 }
 
 inline std::string describe_registers(const void* object) {
@@ -221,8 +228,10 @@ void register_release(int registers, int line) {
   Fiber& self = *machine.current;
   check_register_count(registers, line);
   if (unsigned(registers) > self.nvidia.registers)
-    report_misuse("register-budget", "gives registers back to reach " + std::to_string(registers) + " but owns " +
-                                         std::to_string(self.nvidia.registers), line);
+    report_misuse("register-budget",
+                  "gives registers back to reach " + std::to_string(registers) + " but owns " +
+                      std::to_string(self.nvidia.registers),
+                  line);
   BlockState& state = self.block->nvidia;
   state.free_registers += long(self.nvidia.registers) - registers;
   self.nvidia.registers = unsigned(registers);
@@ -235,8 +244,10 @@ void register_acquire(int registers, int line) {
   Fiber& self = *machine.current;
   check_register_count(registers, line);
   if (unsigned(registers) < self.nvidia.registers)
-    report_misuse("register-budget", "asks for " + std::to_string(registers) + " registers but owns " +
-                                         std::to_string(self.nvidia.registers) + " already", line);
+    report_misuse("register-budget",
+                  "asks for " + std::to_string(registers) + " registers but owns " +
+                      std::to_string(self.nvidia.registers) + " already",
+                  line);
   BlockState& state = self.block->nvidia;
   const long wanted = registers - long(self.nvidia.registers);
   while (state.free_registers < wanted) {

@@ -48,7 +48,7 @@ struct CopyGroups {
   unsigned component = 0;  // of the clocks, 0 before the first use
   Time committed = 0;      // groups
   Time completed = 0;
-  Time last_used = 0;      // the last group that has a copy
+  Time last_used = 0;  // the last group that has a copy
   int last_line = 0;
   std::vector<Work> open;
   std::deque<std::vector<Work>> pending;
@@ -63,9 +63,9 @@ struct GuardedRegisters {
 };
 
 struct ThreadState {
-  CopyGroups copies;       // cp.async
-  CopyGroups stores;       // bulk stores: reads of shared memory
-  unsigned store_writes = 0;  // component of their writes to global memory
+  CopyGroups copies;                  // cp.async
+  CopyGroups stores;                  // bulk stores: reads of shared memory
+  unsigned store_writes = 0;          // component of their writes to global memory
   std::vector<std::uint32_t> groups;  // committed wgmma groups not waited for: the last operation of each
   std::uint32_t committed_operation = 0;
   std::vector<GuardedRegisters> guarded;
@@ -87,8 +87,8 @@ struct Mbarrier {
   int copy_line = 0;  // of the last copy that completes on it
   Gathering gathering;
   Knowledge published;
-  unsigned component = 0;         // of the copies that complete on it, 0 before the first
-  std::deque<bool> landed;        // of the copies after `landed_before`, in order of issue
+  unsigned component = 0;   // of the copies that complete on it, 0 before the first
+  std::deque<bool> landed;  // of the copies after `landed_before`, in order of issue
   Time issued = 0, landed_before = 0;
   std::vector<std::pair<Fiber*, std::uint32_t>> waiting;  // with the parity waited for
 };

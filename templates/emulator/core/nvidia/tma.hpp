@@ -26,10 +26,14 @@ inline const TensorMap& tensor_map(const void* map, int line) {
 // Where the hardware puts what belongs at this shared address: 16-byte chunks are permuted by an XOR of address bits.
 inline std::uint32_t swizzled(std::uint32_t address, unsigned swizzle_bytes) {
   switch (swizzle_bytes) {
-    case 128: return address ^ (address >> 3 & 0x70);
-    case 64: return address ^ (address >> 3 & 0x30);
-    case 32: return address ^ (address >> 3 & 0x10);
-    default: return address;
+    case 128:
+      return address ^ (address >> 3 & 0x70);
+    case 64:
+      return address ^ (address >> 3 & 0x30);
+    case 32:
+      return address ^ (address >> 3 & 0x10);
+    default:
+      return address;
   }
 }
 
@@ -77,11 +81,14 @@ void for_each_chunk(const TensorMap& map, const BoxRow& row, std::uintptr_t shar
 inline std::uint32_t tile_offset_of(const TensorMap& map, const void* tile, int line) {
   const std::uint32_t offset = shared_offset(tile, "the tile of a TMA instruction", line);
   if (offset % 128 != 0)
-    report_misuse("misaligned", "TMA wants the tile in shared memory aligned to 128 bytes; it is at byte " +
-                                    with_commas(offset), line);
+    report_misuse("misaligned",
+                  "TMA wants the tile in shared memory aligned to 128 bytes; it is at byte " + with_commas(offset),
+                  line);
   if (offset + map.box_bytes() > machine.config.shared_bytes)
-    report_misuse("out-of-bounds", "a box of " + with_commas(map.box_bytes()) + " bytes at byte " + with_commas(offset) +
-                                       " does not fit into the block's shared memory", line);
+    report_misuse("out-of-bounds",
+                  "a box of " + with_commas(map.box_bytes()) + " bytes at byte " + with_commas(offset) +
+                      " does not fit into the block's shared memory",
+                  line);
   return offset;
 }
 
@@ -104,8 +111,10 @@ struct Coordinates {
   int at[TensorMap::kMaxRank] = {};
   Coordinates(const TensorMap& map, int rank, const int* values, int line) {
     if (rank != map.rank)
-      report_misuse("misuse", "a " + std::to_string(rank) + "-D TMA instruction on the " + std::to_string(map.rank) +
-                                  "-D tensor map of " + map.tensor, line);
+      report_misuse("misuse",
+                    "a " + std::to_string(rank) + "-D TMA instruction on the " + std::to_string(map.rank) +
+                        "-D tensor map of " + map.tensor,
+                    line);
     std::copy(values, values + rank, at);
   }
 };
@@ -144,7 +153,7 @@ void tma_load(void* tile, const void* handle, int rank, const int* values, u64& 
 }
 
 void tma_load_multicast(void* tile, const void* handle, int rank, const int* values, u64& barrier,
-                               unsigned short blocks, int line) {
+                        unsigned short blocks, int line) {
   const TensorMap& map = tensor_map(handle, line);
   const Coordinates coordinates(map, rank, values, line);
   const std::uint32_t offset = tile_offset_of(map, tile, line);
@@ -177,15 +186,22 @@ void add_short_floats(char* target, const char* source, unsigned bytes) {
 
 inline void add_elements(const TensorMap& map, char* target, const char* source, unsigned bytes) {
   switch (map.element) {
-    case Element::kF16: return add_short_floats<half_to_float, float_to_half>(target, source, bytes);
-    case Element::kBF16: return add_short_floats<bfloat_to_float, float_to_bfloat>(target, source, bytes);
-    case Element::kF32: return add_numbers<float>(target, source, bytes);
-    case Element::kF64: return add_numbers<double>(target, source, bytes);
+    case Element::kF16:
+      return add_short_floats<half_to_float, float_to_half>(target, source, bytes);
+    case Element::kBF16:
+      return add_short_floats<bfloat_to_float, float_to_bfloat>(target, source, bytes);
+    case Element::kF32:
+      return add_numbers<float>(target, source, bytes);
+    case Element::kF64:
+      return add_numbers<double>(target, source, bytes);
     case Element::kI32:
-    case Element::kU32: return add_numbers<std::uint32_t>(target, source, bytes);
+    case Element::kU32:
+      return add_numbers<std::uint32_t>(target, source, bytes);
     case Element::kI64:
-    case Element::kU64: return add_numbers<std::uint64_t>(target, source, bytes);
-    default: report_misuse("misuse", "TMA cannot add elements of the type of " + map.tensor, 0);
+    case Element::kU64:
+      return add_numbers<std::uint64_t>(target, source, bytes);
+    default:
+      report_misuse("misuse", "TMA cannot add elements of the type of " + map.tensor, 0);
   }
 }
 

@@ -25,8 +25,10 @@ struct Descriptor {
     if ((bits & ~kFields) != 0)
       report_misuse("misuse", std::string("the descriptor of ") + operand + " has bits that mean nothing", line);
     if ((bits & kBaseOffset) != 0)
-      report_misuse("misuse", std::string("the descriptor of ") + operand +
-                                  " has a base offset: the tile does not start where its swizzle pattern does", line);
+      report_misuse("misuse",
+                    std::string("the descriptor of ") + operand +
+                        " has a base offset: the tile does not start where its swizzle pattern does",
+                    line);
   }
 
   // Address of the 8 contiguous elements that hold (mn, k): eight along k if K-major, along mn if MN-major
@@ -37,8 +39,8 @@ struct Descriptor {
     if (!mn_major)
       offset = mn / 8 * stride_offset + mn % 8 * span + (swizzle ? k * kBytes : k / 8 * leading_offset);
     else
-      offset = mn / (span / kBytes) * leading_offset + k / 8 * stride_offset + k % 8 * span +
-               mn % (span / kBytes) * kBytes;
+      offset =
+          mn / (span / kBytes) * leading_offset + k / 8 * stride_offset + k % 8 * span + mn % (span / kBytes) * kBytes;
     return swizzled(address + offset, swizzle ? span : 0);
   }
 
@@ -67,10 +69,14 @@ inline void load_operand(const Descriptor& descriptor, bool mn_major, unsigned e
 }
 
 // Register r of thread t of the warpgroup is this element of a 64-row matrix (PTX ISA 9.7.15.5.1.1).
-inline unsigned accumulator_row(unsigned thread, unsigned r) { return thread / 32 * 16 + thread % 32 / 4 + r / 2 % 2 * 8; }
+inline unsigned accumulator_row(unsigned thread, unsigned r) {
+  return thread / 32 * 16 + thread % 32 / 4 + r / 2 % 2 * 8;
+}
 inline unsigned accumulator_column(unsigned thread, unsigned r) { return r / 4 * 8 + thread % 4 * 2 + r % 2; }
 
-inline Warpgroup& warpgroup_of(const Fiber& fiber) { return fiber.block->nvidia.warpgroups[fiber.linear / kWarpgroupThreads]; }
+inline Warpgroup& warpgroup_of(const Fiber& fiber) {
+  return fiber.block->nvidia.warpgroups[fiber.linear / kWarpgroupThreads];
+}
 
 struct WgmmaArgument {
   Wgmma shape;
@@ -95,8 +101,9 @@ inline void check_uniform(const Warpgroup& group) {
                            " of a warpgroup give different operands to one wgmma, at {0} and {1}",
                        {Site::of_line(own.line), Site::of_line(first.line)});
     if (!fiber->nvidia.fenced)
-      report_misuse("missing-fence", "thread " + std::to_string(fiber->linear) +
-                                         " issues wgmma on registers that plain code wrote since its last warpgroup_arrive",
+      report_misuse("missing-fence",
+                    "thread " + std::to_string(fiber->linear) +
+                        " issues wgmma on registers that plain code wrote since its last warpgroup_arrive",
                     own.line);
   }
 }
@@ -111,8 +118,12 @@ inline void check_operand_reads(const Warpgroup& group, std::uint32_t number) {
       distinct.push_back(known);
   }
   const Block& block = *group.arrived[0]->block;
-  const Accessor accessor = {distinct.data(),  int(distinct.size()), block.cluster->domain,
-                             group.component,  number,               true,
+  const Accessor accessor = {distinct.data(),
+                             int(distinct.size()),
+                             block.cluster->domain,
+                             group.component,
+                             number,
+                             true,
                              Site::of_line(argument.line)};
   const auto touch = [&](unsigned, unsigned, std::uint32_t address) {
     machine.memory.touch(block.shared->begin + address - kReservedShared, 16, Touch::kRead, accessor);
@@ -149,13 +160,13 @@ inline Accumulators& take_accumulators(Warpgroup& group, std::uint32_t number) {
   return taken;
 }
 
-inline void guard(ThreadState& state, const void* registers, std::size_t bytes, std::uint32_t number, bool reads_allowed,
-                  int line) {
+inline void guard(ThreadState& state, const void* registers, std::size_t bytes, std::uint32_t number,
+                  bool reads_allowed, int line) {
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(registers);
   for (GuardedRegisters& known : state.guarded) {
     const bool same = known.begin == begin && known.end == begin + bytes;
-    const bool continued = reads_allowed && known.reads_allowed && known.end == begin &&
-                           known.last_operation > state.committed_operation;
+    const bool continued =
+        reads_allowed && known.reads_allowed && known.end == begin && known.last_operation > state.committed_operation;
     if (!same && !continued) continue;
     known.end = begin + bytes;
     known.last_operation = number;
@@ -212,8 +223,8 @@ inline Work product(const Warpgroup& group, Accumulators& accumulators) {
     static float a[kRows * kDepth], b[kDepth * kMaxColumns];
     const unsigned columns = unsigned(argument.shape.columns);
     if (argument.a_registers == nullptr)
-      load_operand(Descriptor(argument.a, "A", argument.line), argument.shape.a_mn_major, kRows, shared, table, a, kDepth,
-                   1);
+      load_operand(Descriptor(argument.a, "A", argument.line), argument.shape.a_mn_major, kRows, shared, table, a,
+                   kDepth, 1);
     load_operand(Descriptor(argument.b, "B", argument.line), argument.shape.b_mn_major, columns, shared, table, b, 1,
                  columns);
     if (!argument.accumulate) std::fill(accumulators.tile.begin(), accumulators.tile.end(), 0.0f);
@@ -226,9 +237,8 @@ inline void issue(Warpgroup& group) {
             [](const Fiber* a, const Fiber* b) { return a->linear < b->linear; });
   check_uniform(group);
   if (group.component == 0)
-    group.component =
-        machine.add_stream(group.arrived[0]->block->cluster->domain, group.arrived[0]->block->rank, "wgmma of warpgroup",
-                           group.arrived[0]->linear / kWarpgroupThreads);
+    group.component = machine.add_stream(group.arrived[0]->block->cluster->domain, group.arrived[0]->block->rank,
+                                         "wgmma of warpgroup", group.arrived[0]->linear / kWarpgroupThreads);
   const std::uint32_t number = ++group.issued;
   check_operand_reads(group, number);
   Accumulators& accumulators = take_accumulators(group, number);
