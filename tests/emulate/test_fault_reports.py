@@ -80,12 +80,12 @@ def test_fault_is_reported_where_it_is(fault: int, schedule: str) -> None:
     assert error.user_line is not None and error.user_line.startswith(f"faults.py:{10 + fault}")
 
 
-@pytest.mark.parametrize("fault", [0, 16])
+@pytest.mark.parametrize("fault", [0, 16, 28])
 @pytest.mark.parametrize("schedule", ["fifo", "reverse", "random"])
 def test_right_code_gives_no_report(fault: int, schedule: str) -> None:
     y, s = _emulate(fault, schedule=schedule, seed=5)
     assert np.array_equal(y, _X)
-    assert s[0] == (_X.sum() if fault == 0 else 0)
+    assert s[0] == {0: _X.sum(), 16: 0, 28: 1}[fault]
 
 
 def test_barrier_object_used_before_its_initialisation_is_seen() -> None:

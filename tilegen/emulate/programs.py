@@ -22,7 +22,7 @@ from tilegen.emulate.sections import emulated_text
 from tilegen.manifest import Manifest
 
 _COMMON_FLAGS = ("-std=c++20", "-w", "-Wno-psabi", "-ffp-contract=off", "-fno-strict-aliasing")
-_CORE_FLAGS = (*_COMMON_FLAGS, "-O2", "-ftree-vectorize")
+_CORE_FLAGS = (*_COMMON_FLAGS, "-O1", "-ftree-vectorize")
 _KERNEL_FLAGS = (*_COMMON_FLAGS, "-O1", "-g1", "-gdwarf-4", "-fsanitize=thread", "-fsanitize=alignment")
 _LINK_FLAGS = ("-lm",)
 _ERROR_LINES = 40

@@ -29,9 +29,8 @@ class Scheduler {
     if (next != self) run(&self->context, next);
   }
 
-  // The running fiber lets others go first, where the schedule is not first come, first served.
+  // The running fiber lets others go first: it may be waiting for them in a loop.
   void yield() {
-    if (machine.config.schedule == Schedule::kFifo) return;
     Fiber* self = machine.current;
     ready_.push_back(self);
     Fiber* next = pick();

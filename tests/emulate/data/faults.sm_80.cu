@@ -178,6 +178,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) faults(float* X, float* Y
       if (t == 0) mbarrier_init(shared.barrier, 64);
       mbarrier_arrive(shared.barrier);
       break;
+    case 28:  // faults.py:38  right: a thread waits in a loop for another
+      if (i == 0) {
+        while (atomicAdd(S, 0.0f) == 0.0f) {
+        }
+      }
+      if (i == kThreads - 1) atomicExch(S, 1.0f);
+      break;
   }
   // faults.py:40  Y[i] = value
   Y[i] = value;
