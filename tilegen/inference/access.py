@@ -15,14 +15,16 @@ from math import prod
 import numpy
 
 from tilegen.inference.fragment import Fragment, Mode, merged_modes
-from tilegen.inference.index_math import Integers, NotStatic, evaluate
+from tilegen.inference.index_math import Integers, NotStatic, evaluate, mentions
 from tilegen.ir.expressions import Expr, Var
+
+CONSTANT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Digit:
     """coefficient * (symbol / divisor % extent): `symbol` counts the register dimensions of the loop's partition, then
-    the sequential variables."""
+    the sequential variables; CONSTANT stands for 1."""
 
     symbol: int
     divisor: int
@@ -88,13 +90,17 @@ def register_digits(
     """The register (one sum of digits a dimension of the fragment's array) that holds the accessed element in the very
     thread that runs the iteration; None when some thread needs another thread's element.
 
-    `sequential` are variables of loops inside the parallel one with their extents: they index registers too.
+    `sequential` are variables of loops inside and around the parallel one with their extents: they index registers too.
     """
     if partition.thread_count != fragment.thread_count:
         return None
     same = _identity(partition, names, fragment, indices)
     if same is not None:
         return same
+    sequential = tuple(
+        (name, extent if any(mentions(index, name) for index in indices) else 1)
+        for name, extent in sequential
+    )
     table = _register_table(partition, names, fragment, indices, sequential)
     if table is None:
         return None
@@ -181,15 +187,15 @@ def _fit(
     """The table as a sum of digits of its position, None when it is none. Entries below 0 may be anything."""
     table = values.reshape(shape)
     known: Integers = numpy.asarray(table >= 0)
-    total = numpy.zeros(shape, dtype=numpy.int64)
     digits: list[Digit] = []
-    if known.any() and table[(0,) * len(shape)] != 0 and known[(0,) * len(shape)]:
-        return None
+    origin = (0,) * len(shape)
+    base = int(table[origin]) if known[origin] else 0
+    total = numpy.full(shape, base, dtype=numpy.int64)
     for symbol, extent in enumerate(shape):
         for divisor, size in _places(extent, modes[symbol]):
             corner = [0] * len(shape)
             corner[symbol] = divisor
-            factor = int(table[tuple(corner)]) if known[tuple(corner)] else 0
+            factor = int(table[tuple(corner)]) - base if known[tuple(corner)] else 0
             if factor == 0:
                 continue
             axis_shape = [1] * len(shape)
@@ -199,7 +205,8 @@ def _fit(
             digits.append(Digit(symbol, divisor, size, factor))
     if (total != table)[known].any():
         return None
-    return merged_digits(digits)
+    constant = (Digit(CONSTANT, 1, 1, base),) if base else ()
+    return (*merged_digits(digits), *constant)
 
 
 def _places(extent: int, modes: tuple[Mode, ...]) -> Iterator[tuple[int, int]]:

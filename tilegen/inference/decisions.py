@@ -81,7 +81,8 @@ class Decisions:
     does not have: reductions across warps and exchanges between threads need them; their layouts are in `shared`.
     `exchanges` names the fragments whose elements an element-wise statement reads in other threads than those that
     hold them, each with the scratch buffer that it passes through. `conflicts` counts the bank-conflict cycles
-    of one execution of every access to a shared buffer. `divisors` are known divisors of variables and extents.
+    of one execution of every access to a shared buffer. `divisors` are known divisors of variables and extents;
+    `counters` are the variables, with their extents, of loops that index registers, which are unrolled for that.
     """
 
     fragments: dict[str, Fragment] = field(default_factory=dict)
@@ -92,6 +93,7 @@ class Decisions:
     scratch: list[Buffer] = field(default_factory=list)
     conflicts: dict[str, int] = field(default_factory=dict)
     divisors: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)  # why a buffer has its layout, by name
     notes: list[str] = field(default_factory=list)
 

@@ -48,23 +48,32 @@ def find_exchanges(connections: Connections, decisions: Decisions) -> None:
             )
 
 
-def sequential_variables(loop: Loop) -> tuple[tuple[str, int], ...]:
-    """Variables of constant loops inside a parallel loop's body, with their extents; they may index fragments."""
-    found = []
-    for statement in each_statement(loop.body):
-        match statement:
-            case For(var, Const(start), Const(stop), Const(1)) if start == 0:
-                found.append((var.name, int(stop)))
-            case _:
-                pass
-    return tuple(found)
+def sequential_variables(loop: Loop, decisions: Decisions) -> tuple[tuple[str, int], ...]:
+    """Variables of constant loops inside and around a parallel loop, with their extents; they may index fragments."""
+    inner = {
+        statement.var.name: int(statement.stop.value)
+        for statement in each_statement(loop.body)
+        if isinstance(statement, For) and isinstance(statement.stop, Const) and counts_from_zero(statement)
+    }
+    return (*inner.items(), *decisions.counters.items())
+
+
+def counts_from_zero(loop: For) -> bool:
+    """Whether a loop runs over 0, 1, … to a constant."""
+    match loop:
+        case For(_, Const(start), Const(), Const(step)):
+            return start == 0 and step == 1
+        case _:
+            return False
 
 
 def is_local(loop: Loop, access: Access, decisions: Decisions) -> bool:
     """Whether every iteration finds the element in the registers of its own thread."""
     partition = decisions.loops[loop.node]
     fragment = decisions.fragments[access.buffer.name]
-    digits = register_digits(partition, loop.names, fragment, access.indices, sequential_variables(loop))
+    digits = register_digits(
+        partition, loop.names, fragment, access.indices, sequential_variables(loop, decisions)
+    )
     return digits is not None
 
 

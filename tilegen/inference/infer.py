@@ -7,8 +7,9 @@ from math import gcd, lcm, prod
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
-from tilegen.inference.exchange import exchange_uses, find_exchanges
+from tilegen.inference.exchange import counts_from_zero, exchange_uses, find_exchanges
 from tilegen.inference.gemm_families import decide_gemms
+from tilegen.inference.index_math import mentions
 from tilegen.inference.loops import Loop, as_loop
 from tilegen.inference.partition import choose_partition, spread
 from tilegen.inference.propagate import Connections, propagate
@@ -17,9 +18,9 @@ from tilegen.inference.shared import SharedLayout
 from tilegen.inference.shared_choice import buffer_conflicts, choose_layout
 from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir.affine import divisor_of
-from tilegen.ir.expressions import Var
-from tilegen.ir.nodes import Copy, For, Gemm, Let, ParallelFor, Program, Reduce, Stmt
-from tilegen.ir.walk import each_statement
+from tilegen.ir.expressions import Const, Load, Var
+from tilegen.ir.nodes import Copy, For, Gemm, Let, ParallelFor, Program, Reduce, Region, Stmt, Store
+from tilegen.ir.walk import each_node, each_statement
 from tilegen.target import Target
 
 
@@ -36,6 +37,7 @@ def infer(program: Program, target: Target, *, divisors: Mapping[str, int] | Non
     decisions = Decisions()
     decisions.divisors = _known_divisors(program, _row_divisors(program) if divisors is None else divisors)
     statements = list(_outside_loops(kernel.body))
+    decisions.counters = _register_counters(program)
     _take_annotations(program, decisions)
     gemms = [statement for statement in statements if isinstance(statement, Gemm)]
     if gemms:
@@ -94,6 +96,29 @@ def _known_divisors(program: Program, given: Mapping[str, int]) -> dict[str, int
             case _:
                 pass
     return known
+
+
+def _register_counters(program: Program) -> dict[str, int]:
+    """Variables of constant loops that occur in indices of fragments, with their extents."""
+    found: dict[str, int] = {}
+    for loop in each_statement(program.kernel.body):
+        if not isinstance(loop, For) or not isinstance(loop.stop, Const) or not counts_from_zero(loop):
+            continue
+        indices = [
+            index
+            for node in each_node(loop.body)
+            if isinstance(node, Load | Store) and node.buffer.scope == "fragment"
+            for index in node.indices
+        ]
+        indices += [
+            offset
+            for node in each_node(loop.body)
+            if isinstance(node, Region) and node.buffer.scope == "fragment"
+            for offset in node.offsets
+        ]
+        if any(mentions(index, loop.var.name) for index in indices):
+            found[loop.var.name] = int(loop.stop.value)
+    return found
 
 
 def _take_annotations(program: Program, decisions: Decisions) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from tilegen.inference.access import accessed_fragment
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.index_math import coefficient, mentions
 from tilegen.inference.loops import Access, Loop
-from tilegen.ir.expressions import Const, Var
+from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import Reduce
 
 
@@ -90,16 +91,24 @@ def partition_from_fragments(loop: Loop, decisions: Decisions) -> Fragment | Non
 
 def _partition_of(loop: Loop, access: Access, fragment: Fragment) -> Fragment | None:
     """The loop's partition under which `access` finds its element in the thread's own registers in the same order;
-    None unless the indices are the loop's variables (or 0 on axes of extent 1), each once."""
+    None unless the indices are the loop's variables, each once, from the start of a window on that is made of whole
+    register digits (or one position on axes that the loop does not walk, if threads do not divide them)."""
     position: dict[str, int] = {}
     for axis, index in enumerate(access.indices):
-        match index:
-            case Var(name) if name in loop.names and name not in position:
-                position[name] = axis
-            case Const(0) if fragment.tile[axis] == 1:
-                pass
-            case _:
-                return None
+        walked = [name for name in loop.names if coefficient(index, name) == 1]
+        mentioned = [name for name in loop.names if mentions(index, name)]
+        if walked != mentioned or len(walked) > 1 or any(name in position for name in walked):
+            return None
+        extent = loop.extents[loop.names.index(walked[0])] if walked else 1
+        if walked and extent == fragment.tile[axis] and isinstance(index, Var):
+            position[walked[0]] = axis
+            continue
+        windowed = _window(fragment, axis, extent)
+        if windowed is None:
+            return None
+        fragment = windowed
+        if walked:
+            position[walked[0]] = axis
     if any(
         name not in position and extent > 1 for name, extent in zip(loop.names, loop.extents, strict=True)
     ):
@@ -113,6 +122,31 @@ def _partition_of(loop: Loop, access: Access, fragment: Fragment) -> Fragment | 
         tuple(map(seen, fragment.threads)),
         tuple(tuple(map(seen, modes)) for modes in fragment.registers),
     )
+
+
+def _window(fragment: Fragment, axis: int, extent: int) -> Fragment | None:
+    """The registers that hold one window of `extent` positions along an axis: those that step from window to window
+    are left out. None where a window ends inside a thread's or a register's step, or threads step across windows."""
+    if fragment.tile[axis] % extent:
+        return None
+    if any(mode.steps[axis] and mode.steps[axis] * mode.extent > extent for mode in fragment.threads):
+        return None
+    registers = []
+    for modes in fragment.registers:
+        kept: list[Mode] = []
+        for mode in modes:
+            step = mode.steps[axis]
+            if step * mode.extent <= extent:
+                kept.append(mode)
+            elif step < extent:
+                if extent % step or mode.extent % (extent // step):
+                    return None
+                kept.append(Mode(extent // step, mode.steps))
+        if kept:
+            registers.append(tuple(kept))
+    tile = tuple(extent if a == axis else size for a, size in enumerate(fragment.tile))
+    still = (Mode(1, (0,) * fragment.rank),)
+    return Fragment(tile, fragment.threads, tuple(registers) or (still,))
 
 
 def _through_loop(loop: Loop, decisions: Decisions) -> bool:

@@ -59,7 +59,7 @@ class ElementAccess:
 
     def __post_init__(self) -> None:
         self.known = loop_ranges(self.context, self.loop)
-        self.sequential = sequential_variables(self.loop)
+        self.sequential = sequential_variables(self.loop, self.context.decisions)
         self.owner = owner_conditions(self.context, self.partition)
         self.padding = padding_conditions(self.loop, self.partition)
 

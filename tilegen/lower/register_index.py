@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tilegen.inference.access import Digit
+from tilegen.inference.access import CONSTANT, Digit
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal
 
@@ -35,6 +35,9 @@ def digit_sum(digits: Iterable[Digit], symbols: tuple[Symbol, ...]) -> CExpr:
     coarse: list[CExpr] = []
     fine: list[CExpr] = []
     for digit in digits:
+        if digit.symbol == CONSTANT:
+            coarse.append(Literal(digit.coefficient))
+            continue
         for part in _split(digit, symbols[digit.symbol].vector):
             symbol = symbols[part.symbol]
             if part.divisor < symbol.vector:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilegen.emit.dialect import SCALAR_PRIMITIVES, Dialect, dialect_of
+from tilegen.emit.dialect import Dialect, dialect_of
 from tilegen.emit.scalar import Environment, translate
 from tilegen.ir.expressions import Const, Expr, Load
 from tilegen.lower.context import Context
 from tilegen.model.expressions import CExpr
-from tilegen.model.walk import names
 
 
 def dialect(context: Context) -> Dialect:
@@ -27,11 +26,7 @@ def scalar(context: Context, expr: Expr, load: Callable[[Load], CExpr] | None = 
     environment = Environment(
         variables=context.environment, constant=constant, ranges=ranges(context), **given
     )
-    result = translate(expr, environment, dialect(context))
-    for name in SCALAR_PRIMITIVES:
-        if name in names(result):
-            context.primitive(name)
-    return result
+    return translate(expr, environment, dialect(context))
 
 
 def ranges(context: Context) -> dict[str, tuple[int | None, int | None]]:

@@ -54,7 +54,7 @@ def lower_for(context: Context, loop: Stmt) -> list[CStmt]:
             head.stop,
             tuple(body),
             step=None if c.value_of(step) == 1 else step,
-            unroll=True if loop.kind == "unroll" else None,
+            unroll=True if loop.kind == "unroll" or loop.var.name in context.decisions.counters else None,
             comment=head.comment,
         )
     ]
