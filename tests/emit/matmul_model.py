@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir.types import float16, int32
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name, Operation, Prefix, Reinterpret
+from tilegen.model.expressions import Braces, CExpr, Literal, Name, Operation, Prefix, Reinterpret
 from tilegen.model.kernel import (
     BufferRow,
     Constant,
@@ -272,6 +272,7 @@ def consumers() -> tuple[CStmt, ...]:
         Declare(
             "float",
             "C_local",
+            Braces(()),
             dimensions=(Literal(128),),
             comment="rows 64 * consumer + 16 * warp + lane / 4 (+ 8), columns 8 j + 2 (lane % 4)",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hip_model import hip_model
@@ -14,6 +15,7 @@ from tilegen.formula import FormulaError, ceildiv, compile_formulas, formula_nam
 from tilegen.manifest import Manifest, ManifestError, PointerParameter, ScalarParameter, TensorMapParameter
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Member, Prefix, StaticCast, Ternary
+from tilegen.model.statements import Expression
 
 
 def test_round_trip() -> None:
@@ -40,6 +42,12 @@ def test_contents() -> None:
     assert manifest.tensor("C").role == "output"
     with pytest.raises(ManifestError, match="no tensor named D"):
         manifest.tensor("D")
+
+
+def test_primitives_of_scalar_expressions_are_listed() -> None:
+    model = matmul_model()
+    body = (*model.body, Expression(c.call("exp2_approx", "x")))
+    assert "exp2_approx" in dict(build(replace(model, body=body)).primitives)
 
 
 def test_pointers_say_how_they_are_used() -> None:

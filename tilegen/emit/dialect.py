@@ -1,4 +1,4 @@
-"""What CUDA and HIP spell differently, as tables: types, headers, barriers, shuffles, functions, atomics."""
+"""What CUDA and HIP spell differently, as tables: types, headers, shuffles, functions, names of the runtime."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import TilegenError
 from tilegen.ir.types import DType
-from tilegen.model.expressions import CallC, CExpr, Literal, Name
+from tilegen.model.expressions import CallC, CExpr, Name
 
 
 class DialectError(TilegenError):
@@ -23,12 +23,10 @@ class Dialect:
     title: str
     types: Mapping[str, str]
     headers: Mapping[str, str]
-    runtime_guard: str  # defined where the file is compiled at run time
     error_type: str
     stream_type: str
     prefix: str  # of the runtime's functions and constants
     suffix: str  # of the file
-    barrier: str
     shuffle: str  # the lane's partner is lane ^ mask
     shuffle_mask: bool  # shuffles take a mask of the lanes that take part
     native_functions: Mapping[str, str]
@@ -47,17 +45,10 @@ class Dialect:
             )
         return found
 
-    def synchronise(self) -> CExpr:
-        """The barrier of the block."""
-        return CallC(Name(self.barrier))
-
     def shuffle_xor(self, value: CExpr, mask: CExpr) -> CExpr:
         """`value` of the lane whose number differs by `mask`."""
         lanes: tuple[CExpr, ...] = (Name("~0u"),) if self.shuffle_mask else ()
         return CallC(Name(self.shuffle), (*lanes, value, mask))
-
-    def infinity(self, negative: bool = False) -> CExpr:
-        return Literal(float("-inf" if negative else "inf"), "float")
 
 
 SHORT_NAMES = {
@@ -92,12 +83,10 @@ CUDA = Dialect(
         "__nv_fp8_e4m3": "cuda_fp8.h",
         "__nv_fp8_e5m2": "cuda_fp8.h",
     },
-    runtime_guard="__CUDACC_RTC__",
     error_type="cudaError_t",
     stream_type="cudaStream_t",
     prefix="cuda",
     suffix="cu",
-    barrier="__syncthreads",
     shuffle="__shfl_xor_sync",
     shuffle_mask=True,
     native_functions={"exp2": "exp2_approx"},
@@ -109,12 +98,10 @@ HIP = Dialect(
     title="HIP",
     types=_INTEGERS | {"float16": "fp16", "bfloat16": "bf16", "float32": "float", "float64": "double"},
     headers={},
-    runtime_guard="__HIPCC_RTC__",
     error_type="hipError_t",
     stream_type="hipStream_t",
     prefix="hip",
     suffix="hip",
-    barrier="__syncthreads",
     shuffle="__shfl_xor",
     shuffle_mask=False,
     native_functions={},
@@ -122,9 +109,6 @@ HIP = Dialect(
 )
 
 _DIALECTS = {"cuda": CUDA, "hip": HIP}
-
-SCALAR_PRIMITIVES = ("exp2_approx",)
-"""Device primitives that a scalar expression may call; a file has them when its text calls them."""
 
 
 def dialect_of(language: str) -> Dialect:

@@ -6,14 +6,15 @@ import re
 
 from tilegen.emit.configuration import Constants, storage_lines
 from tilegen.emit.device_types import device_types
-from tilegen.emit.dialect import SCALAR_PRIMITIVES, Dialect, dialect_of
+from tilegen.emit.dialect import Dialect, dialect_of
 from tilegen.emit.header_comment import header_comment
 from tilegen.emit.launcher import launcher_text
 from tilegen.emit.lines import Line, logical_lines
-from tilegen.emit.primitives import Language, Primitive, render_primitives
+from tilegen.emit.primitives import Language, render_primitives
 from tilegen.emit.printer import banner_line, print_statements
 from tilegen.emit.signature import kernel_signature
 from tilegen.emit.templating import render_template, template_value
+from tilegen.emit.used_primitives import used_primitives
 from tilegen.emit.wrap import physical_lines
 from tilegen.model.kernel import KernelModel, TensorMap
 
@@ -33,7 +34,8 @@ def render(model: KernelModel) -> str:
     kernel = [Line(f"{kernel_signature(model)} {{"), *body, Line("}")]
     kernel_text = _raw(kernel)
     helpers = _helpers(model, kernel_text)
-    primitives = _primitives(model, kernel_text + helpers)
+    language: Language = "hip" if model.language == "hip" else "cuda"
+    primitives = render_primitives(used_primitives(model), language, language)
     launcher = launcher_text(model, "")
     constants = Constants(model)
     storage = storage_lines(model, "kSharedBytes" in launcher + kernel_text + helpers)
@@ -86,13 +88,6 @@ def _helpers(model: KernelModel, kernel_text: str) -> str:
     names = dict.fromkeys((*called, *model.helpers))
     texts = [render_template(f"{model.language}/helpers/{name}.{suffix}.j2", values) for name in names]
     return "\n\n".join(texts)
-
-
-def _primitives(model: KernelModel, text: str) -> str:
-    language: Language = "hip" if model.language == "hip" else "cuda"
-    wanted = [Primitive(name, parameters) for name, parameters in model.primitives]  # type: ignore[arg-type]
-    wanted += [Primitive(name) for name in SCALAR_PRIMITIVES if re.search(rf"\b{name}\(", text)]
-    return render_primitives(dict.fromkeys(wanted), language, language)
 
 
 def _includes(model: KernelModel, dialect: Dialect, text: str) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Literal
 
 import tilegen
 from tilegen import manifest as schema
-from tilegen.emit.expressions import expression_text
 from tilegen.emit.formula import formula_text
+from tilegen.emit.used_primitives import used_primitives
 from tilegen.errors import TilegenError
 from tilegen.formula import compile_formulas
 from tilegen.model.expressions import CExpr
@@ -53,7 +53,7 @@ def build(
         cluster=model.launch.cluster,
         shared_bytes=model.launch.shared_bytes,
         source=schema.Source(file or model.source, int(line) if line.isdecimal() else 0, model.digest),
-        primitives=tuple((name, _plain(parameters)) for name, parameters in model.primitives),
+        primitives=tuple((entry.name, entry.values()) for entry in used_primitives(model)),
         registers=dict(registers or {}),
         parameters_of_generation=dict(parameters_of_generation or {}),
         tilegen=tilegen.__version__,
@@ -116,16 +116,3 @@ def _tensors(model: KernelModel, constants: Mapping[str, CExpr]) -> tuple[schema
         )
         tensors.append(entry)
     return tuple(tensors)
-
-
-def _plain(parameters: tuple[tuple[str, object], ...]) -> dict[str, str | int | bool]:
-    """The parameters of a primitive as JSON values; expressions as text."""
-    plain: dict[str, str | int | bool] = {}
-    for name, value in parameters:
-        if isinstance(value, str | int):
-            plain[name] = value
-        elif isinstance(value, CExpr):
-            plain[name] = expression_text(value)
-        else:
-            raise TilegenError(f"parameter {name} of a primitive is {value!r}, which no manifest can hold")
-    return plain
