@@ -1,7 +1,7 @@
 """Named scalars, variables that change, scopes."""
 
 # Tile programs, some of them wrong on purpose.
-# ruff: noqa: B007, F841, F821
+# ruff: noqa: B007, F841, F821, UP037
 
 from __future__ import annotations
 
@@ -344,3 +344,22 @@ def test_a_name_bound_anew_inside_a_block_has_no_value_after_it() -> None:
             X[bx] = k
 
     assert body(again)[-1] == "X[bx] = 3.0"
+
+
+def test_annotations_written_as_strings() -> None:
+    def text(X):
+        X: "T.Tensor((64,), T.float32)"
+        with T.Kernel(2) as bx:
+            y: "T.float16" = X[bx]
+            X[bx] = y
+
+    assert body(text)[0] == "let y: float16 = float16(X[bx])"
+
+    def broken(X):
+        X: "T.Tensor((64,), missing)"
+        with T.Kernel(2) as bx:
+            X[bx] = 0
+
+    wrong = fault(broken)
+    assert wrong.message == "missing is not defined"
+    assert wrong.underlined == '"T.Tensor((64,), missing)"'

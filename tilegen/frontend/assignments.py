@@ -143,7 +143,7 @@ def execute_annotated(context: Context, node: ast.AnnAssign) -> None:
     name = node.target.id
     annotation = context.evaluate(node.annotation)
     if isinstance(annotation, str):
-        annotation = context.evaluate(ast.parse(annotation, mode="eval").body)
+        annotation = evaluate_text(context, annotation, node.annotation)
     if node.value is None:
         if isinstance(annotation, TensorDeclaration | TensorSpec):
             arguments.declare_tensor(context, name, annotation, node)
@@ -157,6 +157,17 @@ def execute_annotated(context: Context, node: ast.AnnAssign) -> None:
         typed_definition(context, name, annotation, context.expression(value, node.value), node)
     else:
         assign_name(context, name, value, node, node.target)
+
+
+def evaluate_text(context: Context, text: str, at: ast.expr) -> object:
+    """The value of an annotation that is written as a string."""
+    try:
+        parsed = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        context.fail(at, f"the annotation {text!r} is no expression")
+    for inner in ast.walk(parsed):
+        ast.copy_location(inner, at)
+    return context.evaluate(parsed)
 
 
 def execute_augmented(context: Context, node: ast.AugAssign) -> None:

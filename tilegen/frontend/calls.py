@@ -237,7 +237,7 @@ def dtype_argument(context: Context, value: object, node: ast.expr) -> DType:
 
 _CONTAINER_FUNCTIONS = (
     builtins.len, builtins.enumerate, builtins.zip, builtins.reversed, builtins.list, builtins.tuple,
-    builtins.isinstance, builtins.dict, builtins.type, builtins.id,
+    builtins.dict, builtins.type, builtins.id,
 )  # fmt: skip
 
 
@@ -245,10 +245,12 @@ def _python_call(context: Context, node: ast.Call, function: Callable[..., Any])
     """A call of a Python function: Python runs it, unless it would be given a tile value."""
     positional, keywords = _arguments(context, node)
     if any(holds_tile_value(value) for value in (*positional, *keywords.values())):
-        replacement = _REPLACEMENTS.get(function) if getattr(function, "__hash__", None) else None
+        replacement = next((meaning for known, meaning in _REPLACEMENTS.items() if known is function), None)
         if replacement is not None and not keywords:
             return replacement(context, node, positional)
-        if function in _CONTAINER_FUNCTIONS and not any(is_tile_value(value) for value in positional[:1]):
+        if function is isinstance or (
+            any(function is known for known in _CONTAINER_FUNCTIONS) and not is_tile_value(positional[0])
+        ):
             return function(*positional, **keywords)
         name = getattr(function, "__name__", "this function")
         remedy = f"decorate {name} with @T.macro, so that it is inlined into the kernel"

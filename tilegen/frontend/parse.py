@@ -11,6 +11,7 @@ from typing import Any, Literal
 from tilegen.diagnostics import ProgramError
 from tilegen.errors import TilegenError
 from tilegen.frontend.arguments import declare_scalar, declare_tensor, spec_argument
+from tilegen.frontend.assignments import evaluate_text
 from tilegen.frontend.context import KernelState, Returned, WidenVariable
 from tilegen.frontend.macros import closure_of, new_frame
 from tilegen.frontend.names import safe_identifier
@@ -173,7 +174,7 @@ class _Job:
             if node is None:
                 raise TilegenError(f"{self.function.__name__}: *args and **kwargs cannot be tile arguments")
             given = self.arguments.get(name)
-            annotation = self._annotation(walker, self.annotations.get(name, parameter.annotation))
+            annotation = self._annotation(walker, self.annotations.get(name, parameter.annotation), node)
             if isinstance(given, TensorSpec):
                 walker.specs[name] = given
             if isinstance(annotation, TensorSpec | TensorDeclaration):
@@ -207,10 +208,12 @@ class _Job:
         elif default is not inspect.Parameter.empty:
             walker.bind(name, default)
 
-    def _annotation(self, walker: Walker, annotation: object) -> object:
+    def _annotation(self, walker: Walker, annotation: object, node: ast.arg) -> object:
         """The value of a parameter's annotation, which may be kept as text."""
         if isinstance(annotation, str):
-            return walker.evaluate(ast.parse(annotation, mode="eval").body)
+            return evaluate_text(
+                walker, annotation, node.annotation or ast.copy_location(ast.Name(node.arg), node)
+            )
         return annotation
 
     def _assemble(

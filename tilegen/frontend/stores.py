@@ -6,7 +6,7 @@ import ast
 
 from tilegen.frontend.context import Context
 from tilegen.frontend.indexing import region_of, shape_text, squeeze
-from tilegen.frontend.values import BufferSlice, is_tile_value
+from tilegen.frontend.values import BufferSlice
 from tilegen.ir import build
 from tilegen.ir.expressions import Load
 from tilegen.ir.location import Location
@@ -29,8 +29,10 @@ def store(
     """
     location = context.location(node)
     require_kernel(context, location, node, f"an assignment to {place.buffer.name}")
+    written = getattr(node, "value", None)
+    at = written if isinstance(written, ast.expr) else target
     if isinstance(place, Load):
-        scalar = context.expression(value, target)
+        scalar = context.expression(value, at)
         converted = build.cast(scalar, place.buffer.dtype, scalar.location)
         context.emit(Store(place.buffer, place.indices, converted, location))
         return
@@ -48,6 +50,5 @@ def store(
             )
         context.emit(Copy(source, region, location))
         return
-    if not is_tile_value(value) or not isinstance(value, Buffer | BufferSlice):
-        scalar = context.expression(value, target)
-        context.emit(Fill(region, build.cast(scalar, place.buffer.dtype), location))
+    scalar = context.expression(value, at)
+    context.emit(Fill(region, build.cast(scalar, place.buffer.dtype), location))
