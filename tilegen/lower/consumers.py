@@ -20,6 +20,7 @@ from tilegen.lower.skewed_loop import lower_skewed
 from tilegen.lower.statements import after_loop
 from tilegen.lower.tiles import cluster_constant, persistent_tiles
 from tilegen.lower.tma_store import lower_staged_store
+from tilegen.lower.uniform import uniform_load
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
@@ -111,14 +112,15 @@ class Consumers:
             case For():
                 head = loop_head(self.context, statement)
                 body = (*self.nested_block(statement.body), *self.end_of_iteration(loose, seen))
-                unroll = True if statement.kind == "unroll" else None
+                counts = statement.var.name in self.context.decisions.counters
+                unroll = True if statement.kind == "unroll" or counts else None
                 step = scalar(self.context, statement.step)
                 out.append(
                     ForC(head.variable, head.start, head.stop, body, step, unroll=unroll, comment=head.comment)
                 )
             case If(condition, then, otherwise):
                 taken, other = self.nested_block(then), self.nested_block(otherwise)
-                out.append(IfC(scalar(self.context, condition), taken, other))
+                out.append(IfC(scalar(self.context, condition, uniform_load(self.context)), taken, other))
             case Persistent():
                 tiles = persistent_tiles(self.context, statement)
                 body = (*self.nested_block(statement.body), *self.end_of_iteration(loose, seen))

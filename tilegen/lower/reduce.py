@@ -23,6 +23,7 @@ from tilegen.ir.nodes import Buffer, For, ParallelFor, Reduce, ReduceOp, Stmt, S
 from tilegen.ir.types import DType, bool_
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
+from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.element_names import element_names
 from tilegen.lower.scalar import dialect, scalar
@@ -219,10 +220,14 @@ def _loop_partition(result: Fragment, kept: tuple[int, ...], extents: tuple[int,
 
 
 def _in_thread(reduction: _Reduction) -> list[CStmt]:
-    """Combines the registers of each thread; registers beyond the tile count as the identity."""
+    """Combines the registers of each thread, neighbours first where there are some; registers beyond the tile count as
+    the identity."""
     node, axes = reduction.node, reduction.axes()
     value = _element(reduction, axes)
     extent = reduction.source.tile[node.axis]
+    together = _neighbours(reduction)
+    if together > 1:
+        return _in_groups(reduction, value, together)
     if reduction.source.padded[node.axis] > extent:
         inside = build.binary("<", axes[node.axis], build.const(extent))
         value = build.select(inside, value, _identity(reduction))
@@ -230,6 +235,40 @@ def _in_thread(reduction: _Reduction) -> list[CStmt]:
     loop = as_loop(ParallelFor(axes, tuple(map(build.const, reduction.source.tile)), body))
     assert loop is not None
     return lower_loop(reduction.context, loop, reduction.source)
+
+
+def _neighbours(reduction: _Reduction) -> int:
+    """How many registers in a row lie along the reduced axis alone: 4, 2 or 1."""
+    axis, source = reduction.node.axis, reduction.source
+    first = source.registers[-1][0]
+    alone = first.steps[axis] and not any(step for a, step in enumerate(first.steps) if a != axis)
+    if not alone or source.padded[axis] > source.tile[axis]:
+        return 1
+    return next(group for group in (4, 2, 1) if first.extent % group == 0)
+
+
+def _in_groups(reduction: _Reduction, value: Expr, together: int) -> list[CStmt]:
+    """Combines neighbours among themselves before they meet the result: a shorter chain of dependent operations."""
+    context, axes = reduction.context, reduction.axes()
+    loop = as_loop(ParallelFor(axes, tuple(map(build.const, reduction.source.tile)), ()))
+    assert loop is not None
+    names = element_names(context, loop, reduction.source, together)
+    access = ElementAccess(context, loop, reduction.source, names, {})
+    terms = [access.expression(value, Literal(position)) for position in range(together)]
+    while len(terms) > 1:
+        terms = [
+            _combined(reduction, left, right) for left, right in zip(terms[::2], terms[1::2], strict=True)
+        ]
+    place = access.element(reduction.partial, reduction.kept(), Literal(0))
+    return names.nest([_update(reduction, place, terms[0])])
+
+
+def _update(reduction: _Reduction, place: CExpr, value: CExpr) -> CStmt:
+    """place = place op value."""
+    op = _COMBINED[reduction.node.op]
+    if op in ("max", "min"):
+        return AssignC(place, _combined(reduction, place, value))
+    return AssignC(place, value, f"{op}=")
 
 
 def _in_warp(reduction: _Reduction) -> list[CStmt]:
@@ -245,11 +284,7 @@ def _in_warp(reduction: _Reduction) -> list[CStmt]:
     place = c.index(reduction.partial.name, *(symbol.coarse for symbol in names.symbols))
 
     def exchange(distance: CExpr) -> CStmt:
-        other = dialect(context).shuffle_xor(place, distance)
-        op = _COMBINED[reduction.node.op]
-        if op in ("max", "min"):
-            return AssignC(place, _combined(reduction, place, other))
-        return AssignC(place, other, f"{op}=")
+        return _update(reduction, place, dialect(context).shuffle_xor(place, distance))
 
     doubling = all(mask == masks[0] << position for position, mask in enumerate(masks))
     if doubling and len(masks) > 2:
