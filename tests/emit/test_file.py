@@ -151,13 +151,28 @@ def test_the_launcher_checks_the_contract() -> None:
 
 
 def test_constant_grids_need_no_check(require_tool: Callable[[str], None]) -> None:
-    model = matmul_model()
+    model = launcher_model()
     launch = replace(model.launch, grid=(Literal(64), Literal(2), Literal(1)), uses_multiprocessors=False)
     text = render(replace(model, launch=launch))
     assert "matmul_relu<<<dim3(64, 2), kThreads, kSharedBytes, stream>>>" in text
     assert "blocks" not in host(replace(model, launch=launch)) and "tiles ==" not in text
     require_tool("nvcc")
     build_cuda(text, load_target("sm_90a"))
+
+
+def launcher_model() -> KernelModel:
+    """The contract of the GEMM around a kernel that compiles in no time."""
+    storage = Declare(
+        "SharedStorage", "shared", c.call("shared_storage", template=("SharedStorage",)), reference=True
+    )
+    touch = AssignC(c.index(c.member("shared", "full"), 0), Literal(0))
+    return replace(
+        matmul_model(),
+        body=(storage, touch),
+        primitives=(("shared_storage", ()),),
+        helpers=(),
+        helper_values=(),
+    )
 
 
 def changed_map(model: KernelModel, position: int, **changes: object) -> KernelModel:
@@ -170,7 +185,7 @@ def changed_map(model: KernelModel, position: int, **changes: object) -> KernelM
 
 @pytest.mark.parametrize("kind", ["type", "swizzle", "rank", "rank 1"])
 def test_one_encoder_serves_all_maps(kind: str, require_tool: Callable[[str], None]) -> None:
-    model = matmul_model()
+    model = launcher_model()
     match kind:
         case "type":
             tensors = (*model.tensors[:2], replace(model.tensors[2], dtype=bfloat16))
@@ -199,7 +214,7 @@ def test_one_encoder_serves_all_maps(kind: str, require_tool: Callable[[str], No
 
 
 def test_zeroed_outputs_clusters_and_small_shared_memory(require_tool: Callable[[str], None]) -> None:
-    model = matmul_model()
+    model = launcher_model()
     tensors = (*model.tensors[:2], replace(model.tensors[2], dtype=float32, zeroed=True))
     launch = replace(model.launch, cluster=(2, 1, 1))
     model = replace(changed_map(model, 2, dtype=float32), tensors=tensors, launch=launch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import attrgetter
 
-from tilegen.emit.annotate import ASSIGNMENT, COMMA, CONDITIONAL, EQUALITY, RELATIONAL, Token
+from tilegen.emit.annotate import ASSIGNMENT, COMMA, CONDITIONAL, EQUALITY, RELATIONAL, Token, starts_name
 from tilegen.emit.lines import COLUMNS
 
 CONTINUATION = 4
@@ -281,19 +281,13 @@ def new_line_column(state: State) -> int:
         return group.variable
     if current.text == "[":
         return group.subscripts or continuation
-    if _declared(tokens, current) or previous.text in ("::", "="):
+    if starts_name(tokens, current.position) or previous.text in ("::", "="):
         return continuation
     if previous.text == ")" and current.kind not in ("binary", "conditional", "colon", "comment"):
         return continuation
     if group.indent == state.first_indent and previous.text != "}":
         return group.indent + CONTINUATION
     return group.indent
-
-
-def _declared(tokens: list[Token], token: Token) -> bool:
-    from tilegen.emit.annotate import starts_name
-
-    return starts_name(tokens, token.position)
 
 
 def _advance(state: State, new_line: bool) -> int:
