@@ -1,4 +1,4 @@
-"""Adds the data folders, which lie beside the package, to what the package finder sees; the rest is in pyproject.toml."""
+"""Adds the data folders, which lie beside the package, to what the package finder sees; see pyproject.toml."""
 
 from setuptools import find_namespace_packages, setup
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import tilegen
 import tilegen.language as T
 
@@ -11,7 +9,17 @@ LOG2E = 1.4426950408889634
 
 
 @tilegen.jit
-def attention(Q, K, V, causal: bool = False, block_M: int = 128, block_N: int = 128, num_stages: int = 2, threads: int = 256, persistent=None):
+def attention(
+    Q,
+    K,
+    V,
+    causal: bool = False,
+    block_M: int = 128,
+    block_N: int = 128,
+    num_stages: int = 2,
+    threads: int = 256,
+    persistent=None,
+):
     B, S_q, S_k, H, H_kv, D = T.const("B, S_q, S_k, H, H_kv, D")
     Q: T.Tensor((B, S_q, H, D), T.float16)
     K: T.Tensor((B, S_k, H_kv, D), T.float16)

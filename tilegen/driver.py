@@ -40,8 +40,8 @@ def generate(
 ) -> Generated:
     """The emitted files of a program for a target. `regenerate` is the command that the header quotes.
 
-    `whole_rows` lets the text assume that rows of dynamic length are whole 16-byte units, which the launcher then checks;
-    without it the text is right for any length, and slower.
+    `whole_rows` lets the text assume that rows of dynamic length are whole 16-byte units, which the launcher then
+    checks; without it the text is right for any length, and slower.
 
     Raises:
         ProgramError: pointing at the user's line, when the program is wrong or does not fit the target.

@@ -86,33 +86,26 @@ def _dtypes(gemm: Gemm) -> tuple[str, str, str]:
 
 
 def _choice(gemm: Gemm, threads: int, target: Target) -> tuple[MmaAtom, tuple[int, int]] | None:
-    """The instruction and the waves (along m, along n): the larger block first, as it reads fewer operands."""
-    _, _, k = gemm.extents
-    atoms = [atom for atom in target.mma_atoms_for(*_dtypes(gemm)) if atom.capability == "mfma"]
-    for size in sorted({atom.m for atom in atoms}, reverse=True):
-        waves = _partition(gemm, threads // target.limits.warp_size, size)
-        if waves is None:
-            continue
-        groups = target.limits.warp_size // size
+    """The instruction and the waves (along m, along n): as the policy says where the tile allows it, a larger block
+    before a smaller one (it reads fewer operands), then the fewest operand bytes.
+
+    An A operand in registers wants all waves along m: they would hold copies of it otherwise.
+    """
+    m, n, k = gemm.extents
+    waves = threads // target.limits.warp_size
+    rows_first = gemm.policy == "full_row" or gemm.a.buffer.scope != "shared"
+    best: tuple[tuple[int, ...], MmaAtom, tuple[int, int]] | None = None
+    for atom in target.mma_atoms_for(*_dtypes(gemm)):
+        groups = target.limits.warp_size // atom.m
         wide = k % (WIDE * groups) == 0
-        for atom in atoms:
-            if atom.m == size and (wide or (atom.k < WIDE * groups and k % atom.k == 0)):
-                return atom, waves
-    return None
-
-
-def _partition(gemm: Gemm, waves: int, size: int) -> tuple[int, int] | None:
-    """(waves along m, along n): as the policy says where the tile allows it, else the fewest operand bytes."""
-    m, n, _ = gemm.extents
-    legal = [
-        (along_m, waves // along_m)
-        for along_m in range(1, waves + 1)
-        if waves % along_m == 0 and m % (size * along_m) == 0 and n % (size * (waves // along_m)) == 0
-    ]
-    if not legal:
-        return None
-    if gemm.policy == "full_row" or gemm.a.buffer.scope != "shared":
-        return max(legal, key=lambda pair: pair[0])
-    if gemm.policy == "full_col":
-        return max(legal, key=lambda pair: pair[1])
-    return min(legal, key=lambda pair: (m // pair[0] + n // pair[1], abs(pair[0] - pair[1]), pair[1]))
+        if atom.capability != "mfma" or not (wide or (atom.k < WIDE * groups and k % atom.k == 0)):
+            continue
+        for along_m in range(1, waves + 1):
+            along_n = waves // along_m
+            if waves % along_m or m % (atom.m * along_m) or n % (atom.n * along_n):
+                continue
+            asked = along_m if rows_first else along_n if gemm.policy == "full_col" else 0
+            cost = (-asked, -atom.m, m // along_m + n // along_n, abs(along_m - along_n), along_n)
+            if best is None or cost < best[0]:
+                best = (cost, atom, (along_m, along_n))
+    return best[1:] if best is not None else None

@@ -97,7 +97,9 @@ class SharedLayout:
     @property
     def chunk_xors(self) -> tuple[Xor, ...]:
         """What the XORs do to the number of a chunk in its row."""
-        return tuple(Xor(xor.divisor, min(xor.extent, self._row_chunks)) for xor in self.xors if self._row_chunks > 1)
+        return tuple(
+            Xor(xor.divisor, min(xor.extent, self._row_chunks)) for xor in self.xors if self._row_chunks > 1
+        )
 
     @property
     def row_xors(self) -> tuple[Xor, ...]:

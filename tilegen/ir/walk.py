@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 from tilegen.ir.affine import children
 from tilegen.ir.expressions import Expr, Load
@@ -24,16 +26,26 @@ def each_statement(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 pass
 
 
+@cache
+def _parts(kind: Any) -> tuple[str, ...]:
+    """The fields of a class of nodes that hold what the node says; none for other classes."""
+    if not dataclasses.is_dataclass(kind):
+        return ()
+    return tuple(field.name for field in dataclasses.fields(kind) if field.name != "location")
+
+
 def each_node(node: object) -> Iterator[object]:
-    """Every dataclass below `node`, itself included; locations are left out."""
-    if isinstance(node, tuple):
-        for item in node:
-            yield from each_node(item)
-    elif dataclasses.is_dataclass(node) and not isinstance(node, type):
-        yield node
-        for field in dataclasses.fields(node):
-            if field.name != "location":
-                yield from each_node(getattr(node, field.name))
+    """Every dataclass below `node`, itself included, in order; locations are left out."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, tuple):
+            stack.extend(reversed(top))
+            continue
+        parts = _parts(type(top))
+        if parts:
+            yield top
+            stack.extend(getattr(top, part) for part in reversed(parts))
 
 
 def subexpressions(expr: Expr) -> Iterator[Expr]:

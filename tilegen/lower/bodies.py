@@ -34,7 +34,7 @@ def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]
     skews = [skew for loop in loops if (skew := find_skew(loop, context.decisions, context.plan)) is not None]
 
     def overwrites(gemm: Gemm) -> bool:
-        """Whether the gemm's first instruction can ignore old accumulators; a skewed one does not know which is first."""
+        """Whether the gemm's first instruction ignores old accumulators; a skewed one knows no first iteration."""
         late = any(skew.second is gemm for skew in skews)
         return context.decisions.gemms[gemm].family == "wgmma" and not late
 
@@ -86,7 +86,9 @@ def fragment_declarations(context: Context, kernel: Kernel) -> list[CStmt]:
             out.append(fragment_declaration(context, buffer))
         elif buffer.scope == "local":
             shape = tuple(Literal(extent) for extent in buffer.extents)
-            out.append(Declare(type_name(buffer.dtype, context.target.language), buffer.name, dimensions=shape))
+            out.append(
+                Declare(type_name(buffer.dtype, context.target.language), buffer.name, dimensions=shape)
+            )
     return out
 
 
@@ -95,10 +97,16 @@ def fragment_declaration(context: Context, buffer: Buffer) -> CStmt:
     fragment = context.decisions.fragment(buffer)
     shape = fragment.register_shape
     names = tuple(Name(name) for name in register_names(len(shape)))
-    axes = {1: ("element",), 2: ("row", "column")}.get(fragment.rank, tuple(f"axis {a}" for a in range(fragment.rank)))
+    axes = {1: ("element",), 2: ("row", "column")}.get(
+        fragment.rank, tuple(f"axis {a}" for a in range(fragment.rank))
+    )
     parts: list[str | CExpr] = ["".join(f"[{name.name}]" for name in names) + " is "]
     for position, axis in enumerate(axes):
-        parts += [", " if position else "", f"{axis} ", coordinate(fragment, position, names, context.threads)]
+        parts += [
+            ", " if position else "",
+            f"{axis} ",
+            coordinate(fragment, position, names, context.threads),
+        ]
     paired = 4 if buffer.dtype.bits == 16 and fragment.register_count % 2 == 0 else 0
     wanted = max(paired, context.aligned.get(buffer.name, 0))
     return Declare(
@@ -137,7 +145,13 @@ def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, ti
     consumer = consumer_role(context, kernel, folded, tiles, lambda: fragment_declarations(context, kernel))
     context.members += barrier_members(context, reuses_tiles(context))
     head: list[CStmt] = [
-        Declare("int", "warpgroup", c.operation("/", "threadIdx.x", warpgroup), const=True, comment=f"0 produces, {others}"),
+        Declare(
+            "int",
+            "warpgroup",
+            c.operation("/", "threadIdx.x", warpgroup),
+            const=True,
+            comment=f"0 produces, {others}",
+        ),
         Blank(),
         *setup,
         Blank(),

@@ -55,8 +55,12 @@ class Consumers:
     accumulate: Callable[[Gemm], CExpr]
     outstanding: list[Group] = field(default_factory=list)
     waited: dict[str, None] = field(default_factory=dict)  # hand-overs whose full barrier was waited for here
-    loose: dict[str, None] = field(default_factory=dict)  # shared buffers that threads wrote since the last barrier
-    seen: dict[str, None] = field(default_factory=dict)  # shared buffers that threads read since the last barrier
+    loose: dict[str, None] = field(
+        default_factory=dict
+    )  # shared buffers that threads wrote since the last barrier
+    seen: dict[str, None] = field(
+        default_factory=dict
+    )  # shared buffers that threads read since the last barrier
     reused: bool = False  # whether hand-overs outside loops are filled again and again
 
     # ------------------------------------------------------------------------------------- statements
@@ -91,7 +95,10 @@ class Consumers:
             case Fill() if statement in self.context.folded.fills:
                 return []
             case Copy() if statement in self.context.plan.staging:
-                out = [*self.context.comment(statement.location), *lower_staged_store(self.context, statement)]
+                out = [
+                    *self.context.comment(statement.location),
+                    *lower_staged_store(self.context, statement),
+                ]
             case _:
                 out = self.lower(self.context, statement)
         self.note(statement)
@@ -116,7 +123,9 @@ class Consumers:
                 unroll = True if statement.kind == "unroll" or counts else None
                 step = scalar(self.context, statement.step)
                 out.append(
-                    ForC(head.variable, head.start, head.stop, body, step, unroll=unroll, comment=head.comment)
+                    ForC(
+                        head.variable, head.start, head.stop, body, step, unroll=unroll, comment=head.comment
+                    )
                 )
             case If(condition, then, otherwise):
                 taken, other = self.nested_block(then), self.nested_block(otherwise)
@@ -176,7 +185,10 @@ class Consumers:
         if not hazard:
             return []
         out: list[CStmt] = []
-        if any(any(name in touches_write for name in (g.gemm.a.buffer.name, g.gemm.b.buffer.name)) for g in self.outstanding):
+        if any(
+            any(name in touches_write for name in (g.gemm.a.buffer.name, g.gemm.b.buffer.name))
+            for g in self.outstanding
+        ):
             out += self.settle(len(self.outstanding))
         if isinstance(statement, Gemm) or self.context.plan.tma.get(statement) is not None:  # type: ignore[arg-type]
             self.context.primitive("fence_proxy_async")
@@ -221,9 +233,13 @@ class Consumers:
 
     def wait(self, hand_over: HandOver, kind: str) -> CStmt:
         self.context.primitive("mbarrier_wait")
-        return Expression(c.call("mbarrier_wait", self.barrier(hand_over, kind), self.state(hand_over, "phase")))
+        return Expression(
+            c.call("mbarrier_wait", self.barrier(hand_over, kind), self.state(hand_over, "phase"))
+        )
 
-    def release(self, hand_over: HandOver, stage: CExpr | None = None, when: CExpr | None = None) -> list[CStmt]:
+    def release(
+        self, hand_over: HandOver, stage: CExpr | None = None, when: CExpr | None = None
+    ) -> list[CStmt]:
         """One thread of the warpgroup lets the stage go, and the ring moves on."""
         self.waited.pop(hand_over.name, None)
         out: list[CStmt] = []
@@ -248,8 +264,12 @@ class Consumers:
     def warpgroup_sync(self) -> list[CStmt]:
         """All threads of this warpgroup have read the stage before one of them lets it go."""
         self.context.primitive("named_barrier_sync")
-        base = self.context.constant("kWarpgroupBarrier", 2, "the first of one barrier for each consumer warpgroup")
-        identifier = base if self.context.plan.consumers == 1 else c.add(base, self.context.threads.name("consumer"))
+        base = self.context.constant(
+            "kWarpgroupBarrier", 2, "the first of one barrier for each consumer warpgroup"
+        )
+        identifier = (
+            base if self.context.plan.consumers == 1 else c.add(base, self.context.threads.name("consumer"))
+        )
         size = self.context.constant("kWarpgroup", 128, "threads")
         return [Expression(c.call("named_barrier_sync", identifier, size))]
 
@@ -275,7 +295,11 @@ class Consumers:
         if lagging:
             self.context.primitive("warpgroup_wait")
             count = len(self.outstanding)
-            body += [Expression(c.call("warpgroup_wait", template=(count,)), comment="the previous stage has been read")]
+            body += [
+                Expression(
+                    c.call("warpgroup_wait", template=(count,)), comment="the previous stage has been read"
+                )
+            ]
             for hand_over in lagging:
                 body += self.release(hand_over, Name(_released(hand_over)), ran)
                 body.append(AssignC(Name(_released(hand_over)), self.state(hand_over, "stage")))
@@ -347,5 +371,3 @@ def _last_reader(statements: tuple[Stmt, ...], position: int, hand_over: HandOve
 
 def loop_variable(context: Context, loop: For) -> CExpr:
     return context.environment.get(loop.var.name, Name(loop.var.name))
-
-

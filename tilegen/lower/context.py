@@ -41,21 +41,35 @@ class Context:
     helpers: dict[str, tuple[tuple[str, object], ...]] = field(default_factory=dict)
     asserts: list[StaticAssert] = field(default_factory=list)
     environment: dict[str, CExpr] = field(default_factory=dict)
-    ranges: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)  # of loop variables in scope
+    ranges: dict[str, tuple[int | None, int | None]] = field(
+        default_factory=dict
+    )  # of loop variables in scope
     ring_stage: dict[str, CExpr] = field(default_factory=dict)
     taken: dict[str, None] = field(default_factory=dict)
     quoted: dict[tuple[int, str], None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    prologue: list[CStmt] = field(default_factory=list)  # declarations at the kernel's top, common to all roles
+    prologue: list[CStmt] = field(
+        default_factory=list
+    )  # declarations at the kernel's top, common to all roles
     folded: FoldedClears = field(default_factory=FoldedClears)  # clears that gemms absorb
-    vectorised: dict[str, None] = field(default_factory=dict)  # tensors whose rows must be whole 16-byte units
-    ring_depths: dict[str, int] = field(default_factory=dict)  # stages of shared tiles, where a pipeline made rings
+    vectorised: dict[str, None] = field(
+        default_factory=dict
+    )  # tensors whose rows must be whole 16-byte units
+    ring_depths: dict[str, int] = field(
+        default_factory=dict
+    )  # stages of shared tiles, where a pipeline made rings
     pipeline_notes: list[str] = field(default_factory=list)  # lines of the header's Pipeline section
     pending_stores: bool = False  # whether TMA stores may still be reading shared memory when the kernel ends
-    maps: dict[str, TensorMap] = field(default_factory=dict)  # kernel parameters that describe tensors to the TMA unit
+    maps: dict[str, TensorMap] = field(
+        default_factory=dict
+    )  # kernel parameters that describe tensors to the TMA unit
     barriers: PerNode[Stmt, bool] | None = None  # see tilegen.lower.barriers
-    aligned: dict[str, int] = field(default_factory=dict)  # bytes that vector accesses want of register arrays
-    members: list[SharedMember] = field(default_factory=list)  # of SharedStorage, beyond the program's own tiles
+    aligned: dict[str, int] = field(
+        default_factory=dict
+    )  # bytes that vector accesses want of register arrays
+    members: list[SharedMember] = field(
+        default_factory=list
+    )  # of SharedStorage, beyond the program's own tiles
 
     # ------------------------------------------------------------------------------------- names
 
@@ -122,7 +136,9 @@ class Context:
     def computing_threads(self) -> CExpr:
         """How many threads compute, by name."""
         if self.plan.kind == "warp_specialised":
-            return c.mul(self.constant("kConsumers", self.plan.consumers), self.constant("kWarpgroup", 128, "threads"))
+            return c.mul(
+                self.constant("kConsumers", self.plan.consumers), self.constant("kWarpgroup", 128, "threads")
+            )
         return self.constant("kThreads", self.plan.threads)
 
     # ------------------------------------------------------------------------------------- comments

@@ -15,7 +15,12 @@ def row_divisors(program: Program) -> dict[str, int]:
     divisors: dict[str, int] = {}
     for tensor in program.tensors:
         last = tensor.shape[-1]
-        if tensor.rank < 2 or tensor.strides is not None or tensor.dtype.bits < 8 or not isinstance(last, Var):
+        if (
+            tensor.rank < 2
+            or tensor.strides is not None
+            or tensor.dtype.bits < 8
+            or not isinstance(last, Var)
+        ):
             continue
         elements = VECTOR_BYTES // tensor.dtype.bytes
         if elements > 1:

@@ -34,7 +34,11 @@ def lower_async_copy(context: Context, copy: Copy, variable: Var, iteration: Exp
     body: list[CStmt] = []
     if per_row > 1 and threads % per_row == 0:
         # The column of a thread is the same in every round.
-        row: CExpr = c.add(c.div(thread, per_row), c.mul(threads // per_row, "i")) if rounds > 1 else c.div(thread, per_row)
+        row: CExpr = (
+            c.add(c.div(thread, per_row), c.mul(threads // per_row, "i"))
+            if rounds > 1
+            else c.div(thread, per_row)
+        )
         column = c.mul(vector, c.mod(thread, per_row))
     else:
         row, column = c.div(piece, per_row), c.mul(vector, c.mod(piece, per_row))
@@ -50,9 +54,7 @@ def lower_async_copy(context: Context, copy: Copy, variable: Var, iteration: Exp
     return out
 
 
-def _transfer(
-    context: Context, copy: Copy, layout: SharedLayout, offsets: list[Expr], size: int
-) -> CStmt:
+def _transfer(context: Context, copy: Copy, layout: SharedLayout, offsets: list[Expr], size: int) -> CStmt:
     source, inside = _source(context, copy, offsets)
     target = _target(context, copy, layout)
     if size == CHUNK_BYTES:
@@ -70,9 +72,11 @@ def _source(context: Context, copy: Copy, offsets: list[Expr]) -> tuple[CExpr, C
     """The address of a chunk in global memory, and whether it is inside the tensor (None: always)."""
     region = copy.source
     buffer = region.buffer
-    rows = [axis for axis in region.kept[:-1]]
+    rows = list(region.kept[:-1])
     local = {region.kept[-1]: Name("column")} | ({rows[0]: Name("row")} if rows else {})
-    tile = {region.kept[-1]: region.shape[region.kept[-1]]} | ({rows[0]: region.shape[rows[0]]} if rows else {})
+    tile = {region.kept[-1]: region.shape[region.kept[-1]]} | (
+        {rows[0]: region.shape[rows[0]]} if rows else {}
+    )
     index: CExpr | None = None
     conditions: list[CExpr] = []
     for axis in range(buffer.rank):
@@ -80,7 +84,7 @@ def _source(context: Context, copy: Copy, offsets: list[Expr]) -> tuple[CExpr, C
         if axis in local:
             position = c.add(position, local[axis])
         reach = add(offsets[axis], tile.get(axis, 1) - 1)
-        low, high = interval(sub(reach, buffer.shape[axis]), ranges(context))
+        _low, high = interval(sub(reach, buffer.shape[axis]), ranges(context))
         if not (high is not None and high < 0):
             conditions.append(c.operation("<", position, extent_expression(context, buffer.shape[axis])))
         if index is None:

@@ -61,4 +61,4 @@ def pipeline_lines(context: Context) -> tuple[str, ...]:
     atoms = dict.fromkeys(decision.atom for _, decision in context.decisions.gemms.items())
     if atoms:
         lines.append(f"math by {', '.join(atoms)}")
-    return tuple([*lines, *context.plan.reasons])
+    return (*lines, *context.plan.reasons)

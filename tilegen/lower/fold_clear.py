@@ -33,7 +33,9 @@ def fold_clears(kernel: Kernel, able: Callable[[Gemm], bool]) -> FoldedClears:
 def _walk(statements: tuple[Stmt, ...], folded: FoldedClears, able: Callable[[Gemm], bool]) -> None:
     for position, statement in enumerate(statements):
         match statement:
-            case Fill(target, Const(0)) if target.buffer.scope == "fragment" and target.shape == target.buffer.extents:
+            case Fill(target, Const(0)) if (
+                target.buffer.scope == "fragment" and target.shape == target.buffer.extents
+            ):
                 _fold(statement, statements[position + 1 :], folded, able)
             case For() | Persistent():
                 _walk(statement.body, folded, able)

@@ -34,7 +34,9 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
         following = loads(context, gemm, decision, c.add(kk, 1), c.mod(c.add(kk, 1), 2))
         body.append(IfC(c.operation("<", c.add(kk, 1), steps), tuple(following)))
     body += multiply(gemm, decision, kk, c.mod(kk, 2) if ahead else None)
-    out.append(ForC("kk", Literal(0), steps, tuple(body), unroll=True, comment="loads run one step of 16 k ahead"))
+    out.append(
+        ForC("kk", Literal(0), steps, tuple(body), unroll=True, comment="loads run one step of 16 k ahead")
+    )
     return out
 
 
@@ -49,7 +51,9 @@ def declare_operands(decision: GemmDecision, slots: tuple[CExpr, ...]) -> list[C
     return out
 
 
-def loads(context: Context, gemm: Gemm, decision: GemmDecision, step: CExpr, slot: CExpr | None) -> list[CStmt]:
+def loads(
+    context: Context, gemm: Gemm, decision: GemmDecision, step: CExpr, slot: CExpr | None
+) -> list[CStmt]:
     """The ldmatrix of one step of k into a register slot."""
     out: list[CStmt] = []
     if decision.a_source == "shared":
@@ -63,7 +67,9 @@ def _slot(name: str, slot: CExpr | None) -> CExpr:
     return Name(name) if slot is None else c.index(name, slot)
 
 
-def _load_a(context: Context, region: Region, decision: GemmDecision, step: CExpr, slot: CExpr | None) -> CStmt:
+def _load_a(
+    context: Context, region: Region, decision: GemmDecision, step: CExpr, slot: CExpr | None
+) -> CStmt:
     """16 rows x 16 k an ldmatrix.x4: registers are rows 0-7, rows 8-15, then the same for the next 8 k."""
     transposed = decision.a_major == "MN"
     context.primitive("ldmatrix", count=4, transpose=transposed)
@@ -87,7 +93,9 @@ def _load_a(context: Context, region: Region, decision: GemmDecision, step: CExp
     return ForC("mi", Literal(0), Literal(decision.repeats[0]), (Expression(call),), unroll=True)
 
 
-def _load_b(context: Context, region: Region, decision: GemmDecision, step: CExpr, slot: CExpr | None) -> CStmt:
+def _load_b(
+    context: Context, region: Region, decision: GemmDecision, step: CExpr, slot: CExpr | None
+) -> CStmt:
     """16 k x 16 columns an ldmatrix.x4: two registers for each of two neighbouring tiles of 8 columns."""
     transposed = decision.b_major == "MN"
     context.primitive("ldmatrix", count=4, transpose=transposed)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.inference.decisions import GemmDecision
-from tilegen.inference.shared import SharedLayout
 from tilegen.ir.nodes import Gemm, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
@@ -41,7 +40,7 @@ def lower_gemm(context: Context, gemm: Gemm, accumulate: CExpr) -> list[CStmt]:
     decision = context.decisions.gemms[gemm]
     for name in ("warpgroup_arrive", "warpgroup_commit"):
         context.primitive(name)
-    m, n, _ = decision.instruction
+    _m, n, _ = decision.instruction
     context.primitive(
         "wgmma",
         n=n,
@@ -144,7 +143,9 @@ def _operand(context: Context, region: Region, decision: GemmDecision, which: st
             advance = c.add(within, c.mul(group_bytes // UNIT, c.div(kk, per_group)))
         repeat_units = 64 * row_bytes // UNIT
     else:
-        group = c.div(base, layout.group) if c.value_of(base) is not None else _scaled_down(base, layout.group)
+        group = (
+            c.div(base, layout.group) if c.value_of(base) is not None else _scaled_down(base, layout.group)
+        )
         tile = shared_tiles.row_of_group(context, region.buffer.name, layout, group, Literal(0))
         leading = group_bytes if layout.groups > 1 else 0
         note = f"is MN-major: {layout.group} columns are {group_bytes} bytes, 8 rows {atom_bytes}"
@@ -180,5 +181,3 @@ def _register_operand(context: Context, gemm: Gemm, decision: GemmDecision, kk: 
     values = 8  # elements a thread and step
     base = c.index(gemm.a.buffer.name, repeat) if repeat else Name(gemm.a.buffer.name)
     return Reinterpret("const u32(&)[4]", c.index(base, c.mul(values, kk)), dereference=False)
-
-

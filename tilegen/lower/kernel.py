@@ -51,7 +51,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
         launch=launch_of(context, tiles, members),
         buffers=buffer_rows(context, members),
         pipeline=pipeline_lines(context),
-        notes=tuple([*context.decisions.notes, *context.notes]),
+        notes=(*context.decisions.notes, *context.notes),
         outputs=program.outputs,
     )
 
@@ -74,7 +74,20 @@ def threads_of(plan: Plan, target: Target) -> Threads:
 def reserve_names(context: Context, program: Program) -> None:
     """Names that the text has from the program or from tilegen itself; fresh ones avoid them."""
     kernel: Kernel = program.kernel
-    own = ("shared", "thread", "warp", "wave", "lane", "consumer", "warpgroup", "tile", "ring", "released", "kk", "stage")
+    own = (
+        "shared",
+        "thread",
+        "warp",
+        "wave",
+        "lane",
+        "consumer",
+        "warpgroup",
+        "tile",
+        "ring",
+        "released",
+        "kk",
+        "stage",
+    )
     for name in (
         *own,
         *(tensor.name for tensor in program.tensors),

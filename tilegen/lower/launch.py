@@ -32,7 +32,10 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
             resident = c.mul(plan.blocks_per_multiprocessor, Name("multiprocessors"))
             if size > 1:
                 resident = c.mul(size, c.div(resident, size))
-            count, text = c.call("min", count, resident), f"min(tiles, multiprocessors), {text}   (persistent)"
+            count, text = (
+                c.call("min", count, resident),
+                f"min(tiles, multiprocessors), {text}   (persistent)",
+            )
         grid = (count, one, one)
         cluster = (size, 1, 1)
     else:

@@ -48,7 +48,9 @@ def _bound(context: Context, loop: For, stop: Expr) -> CExpr:
         if stop.name:
             return context.literal(stop)
         wanted = f"kTiles{name[0].upper()}{name[1:]}" if loop.kind == "pipelined" else ""
-        if not wanted or (wanted in context.constants and context.constants[wanted].value != Literal(int(stop.value))):
+        if not wanted or (
+            wanted in context.constants and context.constants[wanted].value != Literal(int(stop.value))
+        ):
             return Literal(int(stop.value))
         return context.constant(wanted, int(stop.value), f"iterations of {name}")
     roles = [node.role for node in each_node(stop) if isinstance(node, Var)]

@@ -8,7 +8,13 @@ from tilegen.lower.contract import VECTOR_BYTES, row_divisors
 from tilegen.lower.scalar import extent_expression
 from tilegen.model import build as c
 from tilegen.model.expressions import Name
-from tilegen.model.kernel import Parameter, PointerParameter, Requirement, ScalarParameter, TensorArgument, TensorMap
+from tilegen.model.kernel import (
+    Parameter,
+    PointerParameter,
+    Requirement,
+    ScalarParameter,
+    TensorArgument,
+)
 from tilegen.model.statements import CStmt
 from tilegen.model.walk import names
 from tilegen.schedule.analysis import each_statement, reads, writes
@@ -27,7 +33,11 @@ def parameters_of(context: Context, body: list[CStmt]) -> tuple[Parameter, ...]:
         if tensor.name in mentioned and tensor.name not in context.maps:
             parameters.append(
                 PointerParameter(
-                    tensor.name, tensor.name, tensor.dtype, tensor.name in written, tensor.name in read or tensor.name not in written
+                    tensor.name,
+                    tensor.name,
+                    tensor.dtype,
+                    tensor.name in written,
+                    tensor.name in read or tensor.name not in written,
                 )
             )
     for var in (*context.program.extents, *context.program.scalars):
@@ -49,7 +59,11 @@ def tensor_arguments(context: Context) -> tuple[TensorArgument, ...]:
                 tensor.dtype,
                 tuple(extent_expression(context, extent, named=False) for extent in tensor.shape),
                 strides,
-                "inout" if tensor.role in ("inout", "none") and not _read_only(context, tensor) else tensor.role if tensor.role != "none" else "input",
+                "inout"
+                if tensor.role in ("inout", "none") and not _read_only(context, tensor)
+                else tensor.role
+                if tensor.role != "none"
+                else "input",
                 VECTOR_BYTES,
                 zeroed=_accumulated(context, tensor),
             )
@@ -68,7 +82,9 @@ def _accumulated(context: Context, tensor: Buffer) -> bool:
     if tensor.role != "output":
         return False
     writers = [
-        s for s in each_statement(context.program.kernel.body) if not hasattr(s, "body") and not isinstance(s, If) and tensor in writes(s)
+        s
+        for s in each_statement(context.program.kernel.body)
+        if not hasattr(s, "body") and not isinstance(s, If) and tensor in writes(s)
     ]
     return bool(writers) and all(isinstance(s, AtomicElement | AtomicTile) for s in writers)
 

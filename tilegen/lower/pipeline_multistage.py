@@ -108,7 +108,9 @@ def _main(
     issue = Expression(c.call(load, c.mod(c.sub(ahead, head.start), depth), ahead))
     body += [
         context.synchronise(),
-        Comment("The tile has landed, and all threads have left the one before it: its stage takes the next load"),
+        Comment(
+            "The tile has landed, and all threads have left the one before it: its stage takes the next load"
+        ),
         Declare("int", ahead, c.add(head.variable, c.sub(depth, 1)), const=True),
         IfC(c.operation("<", ahead, head.stop), (issue,)),
         Expression(c.call("cp_async_commit")),

@@ -38,8 +38,12 @@ class Producer:
             match statement:
                 case Copy() if (hand_over := self.context.plan.hand_over_of(statement)) is not None:
                     out += self.load(statement, hand_over)
-                case Let(var, value) if var.name in variables(statements[position + 1 :]) and self.feeds(statements[position + 1 :], var.name):
-                    out.append(Declare("int", var.name, scalar(self.context, value), const=not statement.mutable))
+                case Let(var, value) if var.name in variables(statements[position + 1 :]) and self.feeds(
+                    statements[position + 1 :], var.name
+                ):
+                    out.append(
+                        Declare("int", var.name, scalar(self.context, value), const=not statement.mutable)
+                    )
                 case For() if self.loads(statement.body):
                     out += self.loop(statement)
                 case Persistent() if self.loads(statement.body):
@@ -59,7 +63,8 @@ class Producer:
 
     def loads(self, statements: tuple[Stmt, ...]) -> bool:
         return any(
-            isinstance(s, Copy) and self.context.plan.hand_over_of(s) is not None for s in each_statement(statements)
+            isinstance(s, Copy) and self.context.plan.hand_over_of(s) is not None
+            for s in each_statement(statements)
         )
 
     def feeds(self, statements: tuple[Stmt, ...], name: str) -> bool:
@@ -73,7 +78,9 @@ class Producer:
                     if name in variables(statement.extents) or self.feeds(statement.body, name):
                         return True
                 case For() if self.loads(statement.body):
-                    if name in variables((statement.start, statement.stop)) or self.feeds(statement.body, name):
+                    if name in variables((statement.start, statement.stop)) or self.feeds(
+                        statement.body, name
+                    ):
                         return True
                 case If() if self.loads((statement,)):
                     inner = (*statement.then, *statement.otherwise)
@@ -96,10 +103,14 @@ class Producer:
             if hand_over.loop is not None or self.reused:
                 self.context.primitive("mbarrier_wait")
                 out.append(
-                    Expression(c.call("mbarrier_wait", self.barrier(hand_over, "empty"), c.member(ring, "phase")))
+                    Expression(
+                        c.call("mbarrier_wait", self.barrier(hand_over, "empty"), c.member(ring, "phase"))
+                    )
                 )
             self.context.primitive("mbarrier_arrive_expect_tx")
-            out.append(Expression(c.call("mbarrier_arrive_expect_tx", full, stage_bytes(self.context, hand_over))))
+            out.append(
+                Expression(c.call("mbarrier_arrive_expect_tx", full, stage_bytes(self.context, hand_over)))
+            )
         if hand_over.stages > 1:
             self.context.ring_stage.update({name: c.member(ring, "stage") for name in hand_over.buffers})
         out += self.context.comment(copy.location)
@@ -114,7 +125,9 @@ class Producer:
 
     def loop(self, loop: For) -> list[CStmt]:
         head = loop_head(self.context, loop)
-        return [ForC(head.variable, head.start, head.stop, tuple(self.block(loop.body)), comment=head.comment)]
+        return [
+            ForC(head.variable, head.start, head.stop, tuple(self.block(loop.body)), comment=head.comment)
+        ]
 
 
 def register_budget(context: Context) -> None:
@@ -122,7 +135,9 @@ def register_budget(context: Context) -> None:
     registers = context.plan.registers
     assert registers is not None
     consumers = context.constant("kConsumers", context.plan.consumers)
-    entry = context.constant("kEntryRegisters", registers.entry, "65,536 over the resident threads, in steps of 8")
+    entry = context.constant(
+        "kEntryRegisters", registers.entry, "65,536 over the resident threads, in steps of 8"
+    )
     producer = context.constant("kProducerRegisters", registers.producer)
     consumer = context.constant("kConsumerRegisters", registers.consumer)
     owned = c.operation("*", entry, c.operation("+", 1, consumers))
@@ -236,7 +251,11 @@ def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CS
 
 
 def consumer_role(
-    context: Context, kernel: Kernel, folded: FoldedClears, tiles: TileLoop, declare: Callable[[], list[CStmt]]
+    context: Context,
+    kernel: Kernel,
+    folded: FoldedClears,
+    tiles: TileLoop,
+    declare: Callable[[], list[CStmt]],
 ) -> list[CStmt]:
     """The code of the computing warpgroups, after the names of their threads."""
     context.primitive("register_acquire")

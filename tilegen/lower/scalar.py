@@ -35,8 +35,8 @@ def ranges(context: Context) -> dict[str, tuple[int | None, int | None]]:
     known: dict[str, tuple[int | None, int | None]] = {var.name: (0, None) for var in program.extents}
     for var, extent in zip(program.kernel.block_vars, program.kernel.grid, strict=False):
         # A cluster may reach beyond the grid.
-        inside = isinstance(extent, Const) and context.plan.cluster_size == 1
-        known[var.name] = (0, int(extent.value) - 1 if inside else None)
+        last = int(extent.value) - 1 if isinstance(extent, Const) else None
+        known[var.name] = (0, last if context.plan.cluster_size == 1 else None)
     known.update(context.ranges)
     return known
 

@@ -22,7 +22,11 @@ def group_columns(context: Context, layout: SharedLayout, columns: CExpr) -> CEx
     if layout.groups == 1:
         return columns
     span = layout.group * layout.dtype.bytes
-    name = "kSwizzleColumns" if span == 128 and layout.dtype.bytes == 2 else f"kSwizzle{span}Columns{layout.dtype.bits}"
+    name = (
+        "kSwizzleColumns"
+        if span == 128 and layout.dtype.bytes == 2
+        else f"kSwizzle{span}Columns{layout.dtype.bits}"
+    )
     comment = f"{layout.dtype} elements in one {span}-byte swizzle row"
     return context.constant(name, layout.group, comment)
 
@@ -38,7 +42,11 @@ def dimensions(context: Context, layout: SharedLayout, extents: tuple[CExpr, ...
 
 
 def member(
-    context: Context, name: str, layout: SharedLayout, extents: tuple[CExpr, ...], stages: tuple[int, CExpr] = (1, Literal(1))
+    context: Context,
+    name: str,
+    layout: SharedLayout,
+    extents: tuple[CExpr, ...],
+    stages: tuple[int, CExpr] = (1, Literal(1)),
 ) -> SharedMember:
     """The member of SharedStorage for a tile, a ring of `stages` (count, name) tiles where count > 1."""
     shape = dimensions(context, layout, extents)

@@ -1,4 +1,4 @@
-"""A skewed loop of the consumers: first iteration, main loop, last gemm; each piece of work is a lambda, written once."""
+"""A skewed loop of the consumers: first iteration, main loop, last gemm; each piece of work is one lambda."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
         *issue(issue_second, second_tiles),
         *settled(0, second_tiles),
     ]
-    title = Comment(f"Main loop: {result} of iteration {head.variable} beside {earlier} of the iteration before it")
+    title = Comment(
+        f"Main loop: {result} of iteration {head.variable} beside {earlier} of the iteration before it"
+    )
     whole: list[CStmt] = [*first, Blank(), title, main, Blank(), *last]
     out.append(Blank())
     if head.runs:
@@ -108,4 +110,3 @@ def _work(
     unique = context.name(name)
     out += [Blank(), _lambda(unique, body, head.variable if used else "")]
     return lambda iteration: [Expression(c.call(unique, *((iteration,) if used else ())))]
-

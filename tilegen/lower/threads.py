@@ -55,7 +55,8 @@ class Threads:
         """The definitions of the names in use, each after those that it needs."""
         wanted = [level for name, level in self._known.items() if name in self.used]
         return [
-            Declare("int", level.name, level.definition, const=True, comment=level.comment) for level in wanted
+            Declare("int", level.name, level.definition, const=True, comment=level.comment)
+            for level in wanted
         ]
 
     def digits(self, divisor: int, extent: int) -> list[tuple[int, CExpr]]:

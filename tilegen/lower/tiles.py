@@ -66,7 +66,10 @@ class TileLoop:
     def _tile_coordinates(self, context: Context, tile: CExpr, names: tuple[str, ...]) -> list[CStmt]:
         if self.ordered:
             found = c.call("tile_coordinates", tile, *self.extents)
-            pick = [Declare("int", name, c.member("at", field), const=True) for name, field in zip(names, self.variables, strict=True)]
+            pick = [
+                Declare("int", name, c.member("at", field), const=True)
+                for name, field in zip(names, self.variables, strict=True)
+            ]
             return [Declare("TileCoordinates", "at", found, const=True), *pick]
         out: list[CStmt] = []
         divisor: CExpr = Literal(1)
@@ -85,7 +88,9 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
     if plan.cluster_size > 1:
         context.primitive("cluster_rank")
         rank = c.call("cluster_rank")
-        context.prologue.append(Declare("int", "rank", rank, const=True, comment="of this block in its cluster"))
+        context.prologue.append(
+            Declare("int", "rank", rank, const=True, comment="of this block in its cluster")
+        )
     sections = plan.longest_first is not None
     ordered = sections or (len(kernel.grid) == 2 and plan.rasterisation is not None)
     names = [context.name(var.name) for var in kernel.block_vars]
@@ -111,8 +116,8 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
                 first = c.operation("/", first, cluster_constant(context))
             context.prologue += loop.coordinates(context, first)
         else:
-            for name, axis in zip(names, AXES, strict=False):
-                context.prologue.append(Declare("int", name, c.expr(f"blockIdx.{axis}"), const=True))
+            for name, direction in zip(names, AXES, strict=False):
+                context.prologue.append(Declare("int", name, c.expr(f"blockIdx.{direction}"), const=True))
     return loop
 
 
@@ -198,5 +203,3 @@ def _grid_texts(kernel: Kernel) -> list[str]:
     if not isinstance(statement, ast.With) or not isinstance(statement.items[0].context_expr, ast.Call):
         return []
     return [ast.unparse(argument) for argument in statement.items[0].context_expr.args]
-
-

@@ -47,7 +47,9 @@ def _threads_touch(context: Context, buffer: Buffer) -> bool:
     for statement in each_statement(context.program.kernel.body):
         if isinstance(statement, For | If | Persistent | ParallelFor):
             continue
-        if isinstance(statement, Copy) and (statement in context.plan.tma or statement in context.plan.staging):
+        if isinstance(statement, Copy) and (
+            statement in context.plan.tma or statement in context.plan.staging
+        ):
             continue
         if buffer in reads(statement) or buffer in writes(statement):
             return True
@@ -58,7 +60,9 @@ def _strides(context: Context, buffer: Buffer) -> tuple[CExpr, ...]:
     """Bytes between neighbours along every axis but the fastest, fastest of them first."""
     size = buffer.dtype.bytes
     if buffer.strides is not None:
-        return tuple(c.mul(extent_expression(context, stride), size) for stride in reversed(buffer.strides[:-1]))
+        return tuple(
+            c.mul(extent_expression(context, stride), size) for stride in reversed(buffer.strides[:-1])
+        )
     strides: list[CExpr] = []
     step: CExpr = Literal(size)
     for extent in reversed(buffer.shape[1:]):
@@ -129,7 +133,11 @@ def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
     first: tuple[CExpr, CExpr] | None = None
     if shared is not None:
         size = context.constant("kCluster", context.plan.cluster_size, "blocks that share loads")
-        extra = (context.constant("kClusterBlocks", (1 << context.plan.cluster_size) - 1, "a bit for each of them"),)
+        extra = (
+            context.constant(
+                "kClusterBlocks", (1 << context.plan.cluster_size) - 1, "a bit for each of them"
+            ),
+        )
         if shared.by == "rows":
             share = c.operation("/", extents[-2], size)
             rows = (share, layout.rows // context.plan.cluster_size)
@@ -153,8 +161,8 @@ def each_group(
     statement: Callable[[CExpr, tuple[CExpr, ...]], CStmt],
     share: bool = False,
 ) -> list[CStmt]:
-    """A statement for each column group: alone, or in a loop over `group`; `share` takes this block's share of the groups
-    of a tile that its cluster loads together."""
+    """A statement for each column group: alone, or in a loop over `group`; `share` takes this block's share of the
+    groups of a tile that its cluster loads together."""
     if layout.groups == 1:
         return [statement(tile, coordinates)]
     width = shared_tiles.group_columns(context, layout, columns)

@@ -99,9 +99,11 @@ def _own_part(context: Context, fragment: Fragment) -> _Part:
 def _rows_name(context: Context, fragment: Fragment, part: _Part, extents: tuple[CExpr, ...]) -> CExpr:
     if part.rows == fragment.tile[0]:
         return extents[0]
-    return c.div(extents[0], context.constant("kConsumers", context.plan.consumers)) if (
-        fragment.tile[0] // part.rows == context.plan.consumers
-    ) else Literal(part.rows)
+    return (
+        c.div(extents[0], context.constant("kConsumers", context.plan.consumers))
+        if (fragment.tile[0] // part.rows == context.plan.consumers)
+        else Literal(part.rows)
+    )
 
 
 def _stores(
@@ -125,7 +127,9 @@ def _stores(
     width = shared_tiles.group_columns(context, layout, extents[-1])
     first = c.operation("/", part.column, width)
     count = part.columns // layout.group
-    body = store(c.index(tile, c.add(first, "group")), (c.add(coordinates[0], c.mul("group", width)), *coordinates[1:]))
+    body = store(
+        c.index(tile, c.add(first, "group")), (c.add(coordinates[0], c.mul("group", width)), *coordinates[1:])
+    )
     return [ForC("group", Literal(0), Literal(count), (body,), unroll=True)]
 
 
@@ -184,7 +188,12 @@ def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Stag
         swizzled = Operation("^", swizzled, c.mod(c.div("row", xor.divisor), xor.extent))
     # One stmatrix writes 16 rows x 16 columns: 8 accumulators become 4 registers of 2 elements.
     packed = [
-        packed_pair(context, copy, c.index(source, c.add(c.mul(8, j), 2 * q)), c.index(source, c.add(c.mul(8, j), 2 * q + 1)))
+        packed_pair(
+            context,
+            copy,
+            c.index(source, c.add(c.mul(8, j), 2 * q)),
+            c.index(source, c.add(c.mul(8, j), 2 * q + 1)),
+        )
         for q in range(4)
     ]
     pair = pair_type(copy.target.buffer.dtype)
@@ -198,7 +207,13 @@ def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Stag
             const=True,
             comment=f"8-column chunk under the {layout.hardware_swizzle}-byte swizzle",
         ),
-        Expression(c.call("stmatrix_x4", Prefix("&", target), Reinterpret("const u32(&)[4]", Name("fragment"), dereference=False))),
+        Expression(
+            c.call(
+                "stmatrix_x4",
+                Prefix("&", target),
+                Reinterpret("const u32(&)[4]", Name("fragment"), dereference=False),
+            )
+        ),
     )
     steps = fragment.registers[-1][2].extent // 2
     loop: CStmt = ForC(

@@ -5,27 +5,34 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 from tilegen.model.expressions import Name
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
+@cache
+def _parts(kind: Any) -> tuple[str, ...]:
+    """The fields of a class of nodes; none for other classes."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
+
+
 def each_name(node: object) -> Iterator[str]:
     """Every identifier named anywhere below `node`, in order, with repetitions; type names count too."""
-    if isinstance(node, Name):
-        yield from _IDENTIFIER.findall(node.name)
-    elif isinstance(node, tuple | list):
-        for item in node:
-            yield from each_name(item)
-    elif dataclasses.is_dataclass(node) and not isinstance(node, type):
-        for field in dataclasses.fields(node):
-            value = getattr(node, field.name)
-            if isinstance(value, str):
-                if field.name in ("type_name",):
-                    yield from _IDENTIFIER.findall(value)
-            else:
-                yield from each_name(value)
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Name):
+            yield from _IDENTIFIER.findall(top.name)
+        elif isinstance(top, tuple | list):
+            stack.extend(reversed(top))
+        else:
+            parts = _parts(type(top))
+            if "type_name" in parts:
+                yield from _IDENTIFIER.findall(top.type_name)
+            stack.extend(getattr(top, part) for part in reversed(parts) if part != "type_name")
 
 
 def names(node: object) -> list[str]:

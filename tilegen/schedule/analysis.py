@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
-
-from tilegen.ir.expressions import Load, Var
+from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import (
     AtomicElement,
     AtomicTile,
@@ -22,37 +19,9 @@ from tilegen.ir.nodes import (
     Stmt,
     Store,
 )
+from tilegen.ir.walk import each_node, each_statement, loaded
 
-
-def each_statement(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """Every statement, outer before inner."""
-    for statement in statements:
-        yield statement
-        match statement:
-            case If(_, then, otherwise):
-                yield from each_statement(then)
-                yield from each_statement(otherwise)
-            case For() | ParallelFor() | Persistent():
-                yield from each_statement(statement.body)
-            case _:
-                pass
-
-
-def each_node(node: object) -> Iterator[object]:
-    """Every dataclass below `node`, itself included."""
-    if isinstance(node, tuple):
-        for item in node:
-            yield from each_node(item)
-    elif dataclasses.is_dataclass(node) and not isinstance(node, type):
-        yield node
-        for field in dataclasses.fields(node):
-            if field.name != "location":
-                yield from each_node(getattr(node, field.name))
-
-
-def loaded(node: object) -> tuple[Buffer, ...]:
-    """Buffers that expressions below `node` load elements of."""
-    return tuple(dict.fromkeys(n.buffer for n in each_node(node) if isinstance(n, Load)))
+__all__ = ["each_node", "each_statement", "loaded", "reads", "variables", "writes"]
 
 
 def variables(node: object) -> tuple[str, ...]:

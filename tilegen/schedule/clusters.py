@@ -43,12 +43,16 @@ def check_cluster(kernel: Kernel, target: Target) -> None:
         return
     if not target.has("cluster"):
         raise ProgramError(
-            kernel.location, f"{target.name} has no clusters of blocks", remedy="drop cluster_dims for this target"
+            kernel.location,
+            f"{target.name} has no clusters of blocks",
+            remedy="drop cluster_dims for this target",
         )
     limit = target.limits.cluster_blocks
     if size > limit:
         raise ProgramError(
-            kernel.location, f"a cluster of {size} blocks; {target.name} runs at most {limit}", remedy="make it smaller"
+            kernel.location,
+            f"a cluster of {size} blocks; {target.name} runs at most {limit}",
+            remedy="make it smaller",
         )
     if sum(extent > 1 for extent in kernel.cluster) > 1 or cluster_axis(kernel.cluster) >= len(kernel.grid):
         raise ProgramError(

@@ -1,6 +1,6 @@
 """Running sums whose lanes need not meet in every iteration.
 
-`l = l * factor + sum(S)` in a loop is linear in the sum: each lane can keep the part of it that its own columns make, and
+`l = l * factor + sum(S)` in a loop is linear in the sum: each lane can keep the part that its own columns make, and
 the lanes add up once, after the loop. That saves the shuffles of every iteration.
 """
 
@@ -34,7 +34,11 @@ def find_deferred_sums(kernel: Kernel, decisions: Decisions, target: Target) -> 
 
 
 def _walk(
-    statements: tuple[Stmt, ...], kernel: Kernel, decisions: Decisions, target: Target, found: list[DeferredSum]
+    statements: tuple[Stmt, ...],
+    kernel: Kernel,
+    decisions: Decisions,
+    target: Target,
+    found: list[DeferredSum],
 ) -> None:
     for position, statement in enumerate(statements):
         if isinstance(statement, Persistent):
@@ -50,7 +54,12 @@ def _walk(
 def _splits(reduction: Reduce, decisions: Decisions, target: Target) -> bool:
     """Whether lanes of one warp, and no other threads, share what the sum adds up."""
     source, result = reduction.source.buffer, reduction.target.buffer
-    if reduction.op != "sum" or not reduction.clear or source.scope != "fragment" or result.scope != "fragment":
+    if (
+        reduction.op != "sum"
+        or not reduction.clear
+        or source.scope != "fragment"
+        or result.scope != "fragment"
+    ):
         return False
     steps = reduction_steps(decisions.fragment(source), reduction, target)
     return bool(steps.masks) and not steps.warps and result.dtype.is_float and result.dtype.bits >= 32
@@ -63,7 +72,9 @@ def _only_update(loop: For, reduction: Reduce, kernel: Kernel) -> ParallelFor | 
     others = [
         s
         for s in each_statement(kernel.body)
-        if not isinstance(s, ParallelFor | For | Persistent) and s is not reduction and part in (*reads(s), *writes(s))
+        if not isinstance(s, ParallelFor | For | Persistent)
+        and s is not reduction
+        and part in (*reads(s), *writes(s))
         and not isinstance(s, Store)
     ]
     if len(users) != 1 or others or not any(s is users[0] for s in loop.body):

@@ -103,16 +103,26 @@ def _conjuncts(predicate: Expr) -> list[Expr]:
         case Binary(op="and", left=left, right=right):
             return [*_conjuncts(left), *_conjuncts(right)]
         case Binary(op="<=" | "<", left=left, right=Binary(op="min", left=first, right=second)):
-            return [*_conjuncts(binary(predicate.op, left, first)), *_conjuncts(binary(predicate.op, left, second))]
+            return [
+                *_conjuncts(binary(predicate.op, left, first)),
+                *_conjuncts(binary(predicate.op, left, second)),
+            ]
         case Binary(op=">=" | ">", left=left, right=Binary(op="max", left=first, right=second)):
-            return [*_conjuncts(binary(predicate.op, left, first)), *_conjuncts(binary(predicate.op, left, second))]
+            return [
+                *_conjuncts(binary(predicate.op, left, first)),
+                *_conjuncts(binary(predicate.op, left, second)),
+            ]
         case _:
             return [predicate]
 
 
 def _tightest(condition: Expr, extents: dict[str, int]) -> Binary | None:
     """The condition at the corner of the tile where it is hardest to meet; None where it is not affine there."""
-    if not isinstance(condition, Binary) or condition.op not in _REVERSED or not condition.left.dtype.is_integer:
+    if (
+        not isinstance(condition, Binary)
+        or condition.op not in _REVERSED
+        or not condition.left.dtype.is_integer
+    ):
         return None
     upward = condition.op in ("<=", "<")
     slack = sub(condition.right, condition.left) if upward else sub(condition.left, condition.right)

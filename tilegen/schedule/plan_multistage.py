@@ -49,10 +49,12 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
         loop, copies = loops[0]
         stage = sum(decisions.shared[copy.target.buffer.name].bytes for copy in copies)
         fitting = (loop.num_stages or 1) - -(-(used - limit) // stage)
-        remedy = f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
+        remedy = (
+            f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
+        )
         raise ProgramError(
             loop.location,
-            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block has on {target.name} "
+            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block of {target.name} has "
             f"({limit:,})",
             remedy=f"{remedy} ({stage:,} bytes a stage)",
         )
@@ -74,7 +76,9 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
 def staged_copies(kernel: Kernel, loop: For, decisions: Decisions) -> tuple[Copy, ...]:
     """The copies of a loop that run ahead: whole shared tiles from tensors that nothing writes, filled once an
     iteration."""
-    written = {buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"}
+    written = {
+        buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
+    }
     copies = []
     for statement in loop.body:
         if not isinstance(statement, Copy):
@@ -84,7 +88,11 @@ def staged_copies(kernel: Kernel, loop: For, decisions: Decisions) -> tuple[Copy
             continue
         if source.buffer.dtype != sink.buffer.dtype or sink.tile != sink.buffer.extents:
             continue
-        if len(source.kept) > 2 or decisions.layout(sink.buffer).transposed or not async_bytes(statement, decisions):
+        if (
+            len(source.kept) > 2
+            or decisions.layout(sink.buffer).transposed
+            or not async_bytes(statement, decisions)
+        ):
             continue
         writers = [
             s for s in each_statement(kernel.body) if not isinstance(s, For) and sink.buffer in writes(s)

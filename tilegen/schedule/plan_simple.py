@@ -22,7 +22,7 @@ def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
     if used > limit:
         raise ProgramError(
             kernel.location,
-            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block has on {target.name} "
+            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block of {target.name} has "
             f"({limit:,})",
             remedy="make the shared tiles smaller",
         )

@@ -78,7 +78,9 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
 
 def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tuple[list[_Found], list[str]]:
     """Copies from global to shared memory that the producer can do, and why it cannot do the others."""
-    written = {buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"}
+    written = {
+        buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
+    }
     found: list[_Found] = []
     problems: list[str] = []
 
@@ -175,7 +177,9 @@ def _require_shared(kernel: Kernel, target: Target, used: int, hand_overs: tuple
         return
     ring = max(hand_overs, key=lambda h: h.stages * h.bytes)
     fitting = ring.stages - -(-(total - limit) // ring.bytes)
-    remedy = f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
+    remedy = (
+        f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
+    )
     raise ProgramError(
         ring.loop.location if ring.loop is not None else kernel.location,
         f"the kernel needs {total:,} bytes of shared memory, {total - limit:,} more than a block has on {target.name} "
@@ -199,13 +203,15 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
         if source.buffer.scope != "fragment" or len(source.tile) != 2:
             continue
         layout = swizzled(source.tile, sink.buffer.dtype)
-        problem = pitch_problem(sink.buffer, decisions, target) or _store_problem(statement, layout, decisions)
+        problem = pitch_problem(sink.buffer, decisions, target) or _store_problem(
+            statement, layout, decisions
+        )
         if problem:
-            plan.reasons.append(f"line {statement.location.line}: stored without TMA, {problem}")
+            plan.reasons.append(f"line {statement.location.line}: no TMA store, {problem}")
             continue
         if used + extra + layout.bytes > limit - SHARED_ALIGNMENT:
             plan.reasons.append(
-                f"line {statement.location.line}: stored without TMA, {layout.bytes:,} bytes of shared memory are not left"
+                f"line {statement.location.line}: no TMA store, {layout.bytes:,} bytes of shared memory are not left"
             )
             continue
         name = sink.buffer.name + "_shared"
@@ -226,7 +232,9 @@ def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> st
     if not layout.xors:
         return f"rows of {layout.columns} elements have no swizzle"
     if copy.target.buffer.dtype.bits != 16:
-        return f"elements of {copy.target.buffer.dtype.bits} bits leave the registers in whole sectors already"
+        return (
+            f"elements of {copy.target.buffer.dtype.bits} bits leave the registers in whole sectors already"
+        )
     if fragment.contiguous_registers(1) < 2:
         return "no thread holds neighbouring elements of a row"
     return None
@@ -239,7 +247,10 @@ def _residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target,
     """Two blocks a multiprocessor where shared memory and registers allow both, else one."""
     limits = target.limits
     size = -(-used // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + limits.reserved_shared_bytes
-    if 2 * size > limits.shared_bytes_per_multiprocessor or 2 * plan.threads > limits.threads_per_multiprocessor:
+    if (
+        2 * size > limits.shared_bytes_per_multiprocessor
+        or 2 * plan.threads > limits.threads_per_multiprocessor
+    ):
         return 1
     entry = _entry_registers(plan.threads * 2, target)
     owned = entry * (plan.consumers + 1) - PRODUCER_REGISTERS

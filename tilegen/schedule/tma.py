@@ -34,7 +34,7 @@ def pitch_problem(buffer: Buffer, decisions: Decisions, target: Target) -> str |
         if divisor_of(step, decisions.divisors) * buffer.dtype.bytes % multiple:
             known = constant(step)
             distance = "an unknown distance" if known is None else f"{known * buffer.dtype.bytes} bytes"
-            return f"neighbours along axis {axis} of {buffer.name} are {distance} apart, not a multiple of {multiple} bytes"
+            return f"axis {axis} of {buffer.name} steps by {distance}, not a multiple of {multiple} bytes"
     return None
 
 
@@ -47,14 +47,17 @@ def tile_problem(region: Region, layout: SharedLayout, target: Target) -> str | 
         return f"the TMA unit cannot write the layout {layout}"
     if any(extent > target.tma.box_extent for extent in (*region.tile[:-1], layout.group)):
         return f"a box holds at most {target.tma.box_extent} elements along an axis"
-    if layout.group * layout.dtype.bytes % target.tma.box_row_multiple_bytes:
-        return f"rows of {layout.group * layout.dtype.bytes} bytes are no multiple of {target.tma.box_row_multiple_bytes}"
+    row = layout.group * layout.dtype.bytes
+    if row % target.tma.box_row_multiple_bytes:
+        return f"rows of {row} bytes are no multiple of {target.tma.box_row_multiple_bytes}"
     if any(buffer.scope != "global" for buffer in loaded(region.offsets)):
         return "its position depends on what the kernel computes"
     return None
 
 
-def copy_problem(global_side: Region, shared_side: Region, decisions: Decisions, target: Target) -> str | None:
+def copy_problem(
+    global_side: Region, shared_side: Region, decisions: Decisions, target: Target
+) -> str | None:
     """Why the TMA unit cannot do a copy between global and shared memory; None when it can."""
     if target.tma is None:
         return f"{target.name} has no TMA unit"

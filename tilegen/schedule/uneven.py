@@ -38,7 +38,9 @@ def longest_first(kernel: Kernel) -> LongestFirst | None:
     if len(kernel.grid) < 2 or uneven_axes(kernel) != (kernel.block_vars[0].name,):
         return None
     name = kernel.block_vars[0].name
-    trends = [trend for bound in _bounds(kernel) if name in free_vars(bound) for trend in (_trend(bound, name),)]
+    trends = [
+        trend for bound in _bounds(kernel) if name in free_vars(bound) for trend in (_trend(bound, name),)
+    ]
     if not trends or any(trend != trends[0] or trend == 0 for trend in trends):
         return None
     return LongestFirst(rising=trends[0] > 0)
