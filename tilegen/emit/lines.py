@@ -40,7 +40,11 @@ def comment_lines(text: str, indent: int = 0) -> list[Line]:
     for paragraph in text.split("\n"):
         hang = "  " if _QUOTE.match(paragraph) else ""
         wrapped = textwrap.wrap(
-            paragraph, COLUMNS - indent - 3, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False
+            paragraph,
+            COLUMNS - indent - 3,
+            subsequent_indent=hang,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
         lines += [Line("", part, indent) for part in wrapped or [" "]]
     return lines
