@@ -144,7 +144,7 @@ def chained(Q, K, V, block_M: int = 64, block_N: int = 64, num_stages: int = 2, 
     Q: T.Tensor((S, D), T.float16)
     K: T.Tensor((R, D), T.float16)
     V: T.Tensor((R, D), T.float16)
-    O = T.empty((S, D), T.float32)
+    O = T.empty((S, D), T.float32)  # noqa: E741
     with T.Kernel(T.ceildiv(S, block_M), threads=threads) as bx:
         Q_shared = T.alloc_shared((block_M, 64), T.float16)
         K_shared = T.alloc_shared((block_N, 64), T.float16)
