@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from tilegen.ir.affine import children
@@ -26,12 +25,16 @@ def each_statement(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 pass
 
 
-@cache
-def _parts(kind: Any) -> tuple[str, ...]:
+_FIELDS: dict[type[Any], tuple[str, ...]] = {}
+
+
+def _parts(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a class of nodes that hold what the node says; none for other classes."""
-    if not dataclasses.is_dataclass(kind):
-        return ()
-    return tuple(field.name for field in dataclasses.fields(kind) if field.name != "location")
+    found = _FIELDS.get(kind)
+    if found is None:
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        found = _FIELDS[kind] = tuple(field.name for field in fields if field.name != "location")
+    return found
 
 
 def each_node(node: object) -> Iterator[object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from tilegen.model.expressions import Name
@@ -13,10 +12,16 @@ from tilegen.model.expressions import Name
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
-@cache
-def _parts(kind: Any) -> tuple[str, ...]:
+_FIELDS: dict[type[Any], tuple[str, ...]] = {}
+
+
+def _parts(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a class of nodes; none for other classes."""
-    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
+    found = _FIELDS.get(kind)
+    if found is None:
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        found = _FIELDS[kind] = tuple(field.name for field in fields)
+    return found
 
 
 def each_name(node: object) -> Iterator[str]:
