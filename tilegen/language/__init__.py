@@ -149,6 +149,7 @@ float = float32
 half = float16
 double = float64
 int = int32
+dtype = DType  # annotates a parameter that is an element type: `dtype: T.dtype = T.float16`
 
 __all__ = [
     "ALL",
@@ -202,6 +203,7 @@ __all__ = [
     "cos",
     "cosh",
     "double",
+    "dtype",
     "dynamic",
     "empty",
     "erf",
