@@ -1,7 +1,7 @@
 """Tile programs that several tests parse."""
 
 # Names and branches as kernels' authors write them.
-# ruff: noqa: E741, SIM108
+# ruff: noqa: SIM108
 
 from __future__ import annotations
 
