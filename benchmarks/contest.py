@@ -22,7 +22,7 @@ Candidates = Mapping[str, Callable[[], Run]]
 class Options:
     """How cases are measured. `skip` names candidates that hung in an earlier attempt."""
 
-    search: int = 24  # schedules tried; 0 runs the default schedule alone
+    search: int = 16  # schedules tried; 0 runs the default schedule alone
     backend: Backend = "nvrtc"
     rounds: int = ROUNDS
     peers: tuple[str, ...] = ("triton", "tilelang")

@@ -28,7 +28,7 @@ from benchmarks.gemm_costs import GENERATION_BAR, LAUNCH_BAR, NVRTC_BAR, generat
 from benchmarks.isolation import Deadline, Limits, run_isolated
 from benchmarks.measure import mean_ratio
 from benchmarks.prepare import backend_of, compile_all, gemm_variants, summary
-from benchmarks.results import RESULTS, Report, circumstances, ratio_cell, table
+from benchmarks.results import RESULTS, Report, ratio_cell, require_device, table
 from benchmarks.runner import CASE_LIMITS, run_cases
 from benchmarks.schedules import Schedule, default_schedule
 from tilegen.errors import TilegenError
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--layouts", default=",".join(LAYOUTS), help="of NN, NT, TN, TT (T: stored transposed)")
     made.add_argument("--kind", default="matmul", choices=("matmul", "quick_start"))
     made.add_argument("--target", default="sm_90a", help="whose file runs: sm_90a, sm_89 or sm_80")
-    made.add_argument("--search", type=int, default=24, help="schedules that tilegen's search tries")
+    made.add_argument("--search", type=int, default=16, help="schedules that tilegen's search tries")
     made.add_argument("--no-search", action="store_true", help="run the default schedule alone")
     made.add_argument("--peers", default="triton,tilelang")
     made.add_argument("--rounds", type=int, default=5)
@@ -99,12 +99,9 @@ def run(arguments: argparse.Namespace, deadline: Deadline) -> Report:
     cases, options = chosen_cases(arguments), measuring(arguments)
     if arguments.cache is not None:
         os.environ["TILEGEN_CACHE_DIR"] = str(arguments.cache.resolve())
-    facts = run_isolated(circumstances, (), _COST_LIMITS)
-    if facts.status != "done":
-        raise TilegenError(f"the GPU cannot be used: {facts.message}")
-    report = Report(
-        "gemm", arguments.results, facts.value, {"search": options.search, "backend": options.backend}
-    )
+    facts = require_device(_COST_LIMITS)
+    settings = {"search": options.search, "backend": options.backend}
+    report = Report("gemm", arguments.results, facts, settings)
     if not arguments.no_prepare:
         variants = gemm_variants(cases, options.search)
         compiled, left = compile_all(variants, options.backend, arguments.jobs, deadline)

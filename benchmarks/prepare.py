@@ -140,8 +140,21 @@ def summary(results: Sequence[Compiled], left: int) -> str:
         f"{len(results) - len(failed)} kernels compiled, {len(failed)} refused, {left} left out, "
         f"{len(spilling)} spill registers"
     ]
-    kinds = dict.fromkeys(f"{r.variant.target}: {r.error.splitlines()[0]}" for r in failed)
-    return "\n".join([*lines, *(f"  {kind}" for kind in list(kinds)[:10])])
+    kinds = dict.fromkeys(f"{r.variant.target}: {_telling(r.error)}" for r in failed)
+    kinds |= dict.fromkeys(
+        f"{r.spills} bytes spilled by {r.variant.target} {_schedule(r.variant)}" for r in spilling
+    )
+    return "\n".join([*lines, *(f"  {kind}" for kind in list(kinds)[:12])])
+
+
+def _telling(error: str) -> str:
+    """The first line that says what is wrong: a compiler's first error, else the first line."""
+    lines = error.splitlines()
+    return next((line for line in lines if ": error:" in line or ": warning" in line), lines[0])[:160]
+
+
+def _schedule(variant: Variant) -> str:
+    return ", ".join(f"{name}={value}" for name, value in variant.parameters)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -151,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="folder to use as TILEGEN_CACHE_DIR")
     parser.add_argument("--backend", default="nvcc", choices=("nvcc", "nvrtc"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--search", type=int, default=24, help="schedules a case")
+    parser.add_argument("--search", type=int, default=16, help="schedules a case")
     parser.add_argument("--budget", type=float, default=3600.0, help="seconds")
     parser.add_argument("--limit-mib", type=float, default=60.0, help="warn when the folder is larger")
     options = parser.parse_args(arguments)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contest import OWN, Options
-from benchmarks.isolation import Deadline, Limits, run_isolated
+from benchmarks.isolation import Deadline, Limits
 from benchmarks.prepare import backend_of
-from benchmarks.results import RESULTS, Report, circumstances, ratio_cell, table
+from benchmarks.results import RESULTS, Report, ratio_cell, require_device, table
 from benchmarks.runner import CASE_LIMITS, Case, run_cases
 from tilegen.errors import TilegenError
 
@@ -65,10 +65,8 @@ def run_benchmark(
     Raises:
         TilegenError: when the GPU cannot be used.
     """
-    facts = run_isolated(circumstances, (), deadline.limits(_FACT_LIMITS))
-    if facts.status != "done":
-        raise TilegenError(f"the GPU cannot be used: {facts.message}")
-    report = Report(name, folder, facts.value, {"backend": options.backend, "rounds": options.rounds})
+    facts = require_device(deadline.limits(_FACT_LIMITS))
+    report = Report(name, folder, facts, {"backend": options.backend, "rounds": options.rounds})
     run_cases(cases, function, options, report, deadline, lambda text: print(text, flush=True), limits)
     return report
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import tilegen
+from benchmarks.isolation import Limits, run_isolated
+from tilegen.errors import TilegenError
 from tilegen.runtime.disk_cache import write_atomically
 
 RESULTS = Path(__file__).parent / "results"
@@ -24,6 +26,25 @@ _PACKAGES = (
     "nvidia-cudnn-cu13",
     "nvidia-cublas",
 )
+
+
+class NoDevice(TilegenError):
+    """There is no GPU that torch can use."""
+
+
+def require_device(limits: Limits) -> dict[str, Any]:
+    """The circumstances, asked for in a child.
+
+    Raises:
+        NoDevice: when there is no usable GPU.
+    """
+    outcome = run_isolated(circumstances, (), limits)
+    if outcome.status != "done":
+        raise NoDevice(f"the GPU cannot be used: {outcome.message}")
+    facts: dict[str, Any] = outcome.value
+    if facts["device"] == "none":
+        raise NoDevice("torch finds no GPU here\n  remedy: run the benchmarks on a machine with one")
+    return facts
 
 
 def circumstances(progress: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
