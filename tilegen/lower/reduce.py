@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.fragment import Fragment
-from tilegen.inference.loops import as_loop
+from tilegen.inference.loops import Loop, as_loop
 from tilegen.inference.propagate import reduced
 from tilegen.inference.reduction import (
     ReductionSteps,
@@ -23,6 +23,7 @@ from tilegen.ir.nodes import Buffer, For, ParallelFor, Reduce, ReduceOp, Stmt, S
 from tilegen.ir.types import DType, bool_
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
+from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.element_names import element_names
@@ -234,7 +235,31 @@ def _in_thread(reduction: _Reduction) -> list[CStmt]:
     body = (_assign(reduction, reduction.combine(_old(reduction), value)),)
     loop = as_loop(ParallelFor(axes, tuple(map(build.const, reduction.source.tile)), body))
     assert loop is not None
+    if _pairs(reduction):
+        return _in_pairs(reduction, loop, value)
     return lower_loop(reduction.context, loop, reduction.source)
+
+
+def _pairs(reduction: _Reduction) -> bool:
+    """Whether registers that follow each other belong to the same result, two at a time."""
+    source = reduction.source
+    return source.contiguous_registers(reduction.node.axis) % 2 == 0 and source.register_shape[-1] > 2
+
+
+def _in_pairs(reduction: _Reduction, loop: Loop, value: Expr) -> list[CStmt]:
+    """Combines two neighbouring registers first: the chain of operations that wait for each other is half as long."""
+    context = reduction.context
+    names = element_names(context, loop, reduction.source, 2)
+    access = ElementAccess(context, loop, reduction.source, names, {})
+    first, second = (access.expression(value, Literal(fine)) for fine in (0, 1))
+    place = access.element(reduction.partial, reduction.kept(), Literal(0))
+    pair = _combined(reduction, first, second)
+    op = _COMBINED[reduction.node.op]
+    if op in ("max", "min"):
+        step: CStmt = AssignC(place, _combined(reduction, place, pair))
+    else:
+        step = AssignC(place, pair, f"{op}=")
+    return names.nest([step])
 
 
 def _neighbours(reduction: _Reduction) -> int:
