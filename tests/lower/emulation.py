@@ -15,7 +15,7 @@ from tilegen.emulate import run
 from tilegen.frontend import parse
 
 Array = np.ndarray[Any, Any]
-TARGETS = ("sm_80", "sm_90a")
+TARGETS = ("sm_80", "sm_90a", "gfx942")
 _DTYPES = {
     np.dtype(np.float16): T.float16,
     np.dtype(np.float32): T.float32,

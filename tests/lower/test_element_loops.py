@@ -55,13 +55,20 @@ CASES: list[tuple[str, list[Array], Callable[..., Array], dict[str, Any]]] = [
     ("gram", [_single(40, 24)], lambda x: x @ x.T, {}),
     ("mirrored_sum", [_single(40, 80)], _mirrored, {}),
     ("dequantise", [_PACKED, _half(40, 2)], _dequantised, {}),
+    ("column_windows", [_half(100, 64), _half(64, 136)], lambda a, b: a @ b, {}),
+    ("folded", [_half(100, 128)], lambda x: x[:, :64] + x[:, 64:], {}),
+]
+ON_EVERY_TARGET = ("scale", "transpose", "add_transposed", "column_windows")
+RUNS = [
+    (target, *case)
+    for position, case in enumerate(CASES)
+    for target in (TARGETS if case[0] in ON_EVERY_TARGET else (TARGETS[position % len(TARGETS)],))
 ]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("name", "arrays", "reference", "parameters"), CASES)
+@pytest.mark.parametrize(("target", "name", "arrays", "reference", "parameters"), RUNS)
 def test_result_equals_numpy(
-    name: str, arrays: list[Array], reference: Callable[..., Array], parameters: dict[str, Any], target: str
+    target: str, name: str, arrays: list[Array], reference: Callable[..., Array], parameters: dict[str, Any]
 ) -> None:
     (result,) = emulated(getattr(programs, name), target, arrays, **parameters)
     expected = reference(*(array.astype(np.float64) for array in arrays))
@@ -110,6 +117,12 @@ def test_barriers_are_none_missing_and_none_redundant() -> None:
     # One before the tile is read, one before the next iteration overwrites it.
     assert text.count("__syncthreads();") == 2
     assert "__syncthreads();" not in kernel_text(generated(programs.scale, "sm_80", [_half(8, 512)]))
+
+
+def test_windows_of_a_fragment_stay_in_registers() -> None:
+    text = kernel_text(generated(programs.column_windows, "sm_90a", [_half(64, 64), _half(64, 128)]))
+    assert "&c[r + 16 * q]" in text
+    assert "exchange" not in text
 
 
 def test_an_exchange_is_noted() -> None:

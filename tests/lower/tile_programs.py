@@ -263,7 +263,7 @@ def attention(Q, K, V, bm: int = 64, bn: int = 64, threads: int = 128, stages: i
     Q: T.Tensor((S, D), T.float16)
     K: T.Tensor((L, D), T.float16)
     V: T.Tensor((L, D), T.float16)
-    O = T.empty((S, D), T.float16)  # noqa: E741
+    O = T.empty((S, D), T.float16)
     LSE = T.empty((S,), T.float32)
     with T.Kernel(T.ceildiv(S, bm), threads=threads) as bx:
         Q_shared = T.alloc_shared((bm, D), T.float16)
@@ -274,7 +274,7 @@ def attention(Q, K, V, bm: int = 64, bn: int = 64, threads: int = 128, stages: i
         O_local = T.alloc_fragment((bm, D), T.float32)
         m = T.alloc_fragment((bm,), T.float32)
         m_new = T.alloc_fragment((bm,), T.float32)
-        l = T.alloc_fragment((bm,), T.float32)  # noqa: E741
+        l = T.alloc_fragment((bm,), T.float32)
         row_sum = T.alloc_fragment((bm,), T.float32)
         alpha = T.alloc_fragment((bm,), T.float32)
         T.copy(Q[bx * bm, 0], Q_shared)
@@ -308,6 +308,40 @@ def attention(Q, K, V, bm: int = 64, bn: int = 64, threads: int = 128, stages: i
             l[a] = m[a] + T.log(l[a])
         T.copy(l, LSE[bx * bm])
     return O, LSE
+
+
+def column_windows(A, B, threads: int = 128):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 64), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((64, 32), T.float16)
+        B_shared = T.alloc_shared((32, 128), T.float16)
+        S = T.alloc_shared((64, 32), T.float32)
+        c = T.alloc_fragment((64, 128), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(A[by * 64, k * 32], A_shared)
+            T.copy(B[k * 32, bx * 128], B_shared)
+            T.gemm(A_shared, B_shared, c)
+        for q in T.serial(4):
+            T.copy(c[:, q * 32 : q * 32 + 32], S)
+            for i, j in T.Parallel(64, 32):
+                C[by * 64 + i, bx * 128 + q * 32 + j] = S[i, j]
+    return C
+
+
+def folded(X, n: int = 64, threads: int = 128):
+    M = T.const("M")
+    X: T.Tensor((M, 2 * n), T.float16)
+    Y = T.empty((M, n), T.float16)
+    with T.Kernel(T.ceildiv(M, n), threads=threads) as bx:
+        a = T.alloc_fragment((n, 2 * n), T.float16)
+        T.copy(X[bx * n, 0], a)
+        for i, j in T.Parallel(n, n):
+            Y[bx * n + i, j] = a[i, j] + a[i, j + n]
+    return Y
 
 
 def histogram(X, H, block: int = 256, threads: int = 128):

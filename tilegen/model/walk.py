@@ -26,7 +26,7 @@ def _parts(kind: type[Any]) -> tuple[str, ...]:
 
 def each_name(node: object) -> Iterator[str]:
     """Every identifier named anywhere below `node`, in order, with repetitions; type names count too."""
-    stack = [node]
+    stack: list[Any] = [node]
     while stack:
         top = stack.pop()
         if isinstance(top, Name):
