@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Literal
 
 from tilegen.driver import generate
+from tilegen.dtype_parameters import bind_dtypes
 from tilegen.emission import Emission
 from tilegen.errors import TilegenError
 from tilegen.frontend import parse
@@ -170,6 +171,8 @@ def build_emission(
         ProgramError: when the program is wrong or does not fit the target.
         CallError: a kernel name that is no C identifier.
     """
+    if definition.style == "eager":
+        parameters = bind_dtypes(definition.python, tensors, parameters)
     program = read_program(definition, tensors, parameters, dims)
     if name is not None:
         if not name.isidentifier() or not name.isascii():

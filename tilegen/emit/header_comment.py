@@ -9,6 +9,7 @@ import tilegen
 from tilegen.emit.dialect import SHORT_NAMES, dialect_of
 from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import COLUMNS
+from tilegen.emit.signature import restricted
 from tilegen.ir.types import DType
 from tilegen.model.kernel import BufferRow, KernelModel, TensorArgument
 
@@ -92,6 +93,8 @@ def _arguments(model: KernelModel) -> list[str]:
     for name, text in rows:
         lead = f"{'Arguments' if not lines else '':<{_KEY_WIDTH}}{name:<{width}}"
         lines += _wrapped(text, lead, " " * len(lead))
+    if restricted(model):
+        lines += _wrapped("A tensor that is written overlaps no other.", " " * _KEY_WIDTH, " " * _KEY_WIDTH)
     return lines
 
 

@@ -19,21 +19,29 @@ def public_type(dialect: Dialect, dtype: DType) -> str:
 
 
 def kernel_signature(model: KernelModel) -> str:
-    """`extern "C" __global__ void … name(…)` on one line."""
+    """`extern "C" __global__ void … name(…)` on one line. Tensors do not overlap (the header says so), so that loads
+    need not wait for the stores before them."""
     dialect = dialect_of(model.language)
+    pointer = "* __restrict__ " if restricted(model) else "* "
     parameters = []
     for parameter in model.parameters:
         match parameter:
             case TensorMap():
                 parameters.append(f"const __grid_constant__ CUtensorMap {parameter.parameter}")
             case PointerParameter(name, _, dtype, written):
-                parameters.append(f"{'' if written else 'const '}{dialect.type_name(dtype)}* {name}")
+                parameters.append(f"{'' if written else 'const '}{dialect.type_name(dtype)}{pointer}{name}")
             case ScalarParameter(name, dtype):
                 parameters.append(f"{dialect.type_name(dtype)} {name}")
     attributes = f"__launch_bounds__(kThreads, {model.launch.min_blocks})"
     if model.launch.cluster != (1, 1, 1):
         attributes = "__cluster_dims__({}, {}, {}) ".format(*model.launch.cluster) + attributes
     return f'extern "C" __global__ void {attributes} {model.name}({", ".join(parameters)})'
+
+
+def restricted(model: KernelModel) -> bool:
+    """Whether the kernel's pointers are declared not to alias each other: wherever there are several, one written."""
+    pointers = [parameter for parameter in model.parameters if isinstance(parameter, PointerParameter)]
+    return len(pointers) > 1 and any(pointer.written for pointer in pointers)
 
 
 def launcher_signature(model: KernelModel) -> str:

@@ -138,11 +138,15 @@ def _merge_axis(modes: tuple[Mode, ...], axis: int) -> tuple[Mode, ...]:
 
 
 def plain_threads(count: int, warp_size: int, warp_name: str) -> Threads:
-    """The names of a block in which every thread computes: `thread`, `warp` (or `wave`) and `lane`."""
+    """The names of a block in which every thread computes: `thread`, `warp` (or `wave`) and `lane`.
+
+    Warp and lane are parts of the unsigned built-in: divisions of a signed number round towards 0, which costs several
+    instructions wherever the compiler does not know that it is not negative.
+    """
     whole = Level("thread", 1, count, c.expr("threadIdx.x"))
     levels = (
-        Level("lane", 1, warp_size, c.mod("thread", warp_size)),
-        Level(warp_name, warp_size, max(1, count // warp_size), c.div("thread", warp_size)),
+        Level("lane", 1, warp_size, c.mod("threadIdx.x", warp_size)),
+        Level(warp_name, warp_size, max(1, count // warp_size), c.div("threadIdx.x", warp_size)),
     )
     return Threads(levels, whole)
 

@@ -10,6 +10,7 @@
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned
 //            B  fp16 [K, N] row-major, 16-byte aligned
 //            C  fp16 [M, N] row-major, 16-byte aligned
+//            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)                        bytes  bank conflicts
 // A_shared   LDS        fp16 [2][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)                         16,384  0

@@ -10,6 +10,7 @@
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned
 //            B  fp16 [K, N] row-major, 16-byte aligned
 //            C  fp16 [M, N] row-major, 16-byte aligned
+//            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)                        bytes  bank conflicts
 // A_shared   LDS        fp16 [2][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)                         16,384  0
@@ -121,8 +122,8 @@ TILEGEN_DEVICE void block_sync_lds() {
   __builtin_amdgcn_sched_barrier(0);
 }
 
-// What the lanes of a wave wrote to LDS, they may read after it: a wave's LDS instructions are executed in order, so that
-// only the compiler is to keep it. CDNA ISA, "Data Share Operations".
+// What the lanes of a wave wrote to LDS, they may read after it: a wave's LDS instructions are executed in order, so
+// that only the compiler is to keep it. CDNA ISA, "Data Share Operations".
 TILEGEN_DEVICE void wave_sync_lds() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -173,15 +174,14 @@ struct TileWindow {  // on a matrix whose rows are contiguous, from an origin to
 // --------------------------------------------------------------------------------------------- kernel
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    matmul_relu(const fp16* A, const fp16* B, fp16* C, int M, int N, int K) {
+    matmul_relu(const fp16* __restrict__ A, const fp16* __restrict__ B, fp16* __restrict__ C, int M, int N, int K) {
   SharedStorage& shared = shared_storage<SharedStorage>();
 
   const int bx = blockIdx.x;
   const int by = blockIdx.y;
   const int k_tiles = (K + kBlockK - 1) / kBlockK;
-  const int thread = threadIdx.x;
-  const int wave = thread / 64;
-  const int lane = thread % 64;
+  const int wave = threadIdx.x / 64;
+  const int lane = threadIdx.x % 64;
   // [mi][ni][r] is row 64 * wave + lane % 32 + 32 * mi, column 8 * (lane / 32) + 32 * ni + r % 8 + 16 * (r / 8)
   float C_local[2][4][16];
 

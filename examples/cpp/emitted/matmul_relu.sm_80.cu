@@ -10,6 +10,7 @@
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned
 //            B  fp16 [K, N] row-major, 16-byte aligned
 //            C  fp16 [M, N] row-major, 16-byte aligned
+//            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)                        bytes  bank conflicts
 // A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)                         24,576  0
@@ -129,7 +130,7 @@ TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int bx_tiles, int by_t
 // --------------------------------------------------------------------------------------------- kernel
 
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
-    matmul_relu(const half* A, const half* B, half* C, int M, int N, int K) {
+    matmul_relu(const half* __restrict__ A, const half* __restrict__ B, half* __restrict__ C, int M, int N, int K) {
   SharedStorage& shared = shared_storage<SharedStorage>();
 
   const int bx_tiles = (N + kBlockN - 1) / kBlockN;
@@ -139,8 +140,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   const int by = at.by;
   const int k_tiles = (K + kBlockK - 1) / kBlockK;
   const int thread = threadIdx.x;
-  const int warp = thread / 32;
-  const int lane = thread % 32;
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
   // [mi][ni][r] is row 64 * (warp % 2) + lane / 4 + 16 * mi + 8 * (r / 2), column 64 * (warp / 2) + 2 * (lane % 4) + 8
   // * ni + r % 2
   float C_local[4][8][4];
