@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import gemm, program
+from benchmarks.attention import kernel_variants
 from benchmarks.contest import Options
 from benchmarks.isolation import Deadline
-from benchmarks.prepare import backend_of
+from benchmarks.prepare import backend_of, compile_all, summary
 from benchmarks.results import RESULTS, Report
 from benchmarks.suite import BENCHMARKS
 from tilegen.errors import TilegenError
@@ -94,6 +95,11 @@ def _example(name: str, options: argparse.Namespace, deadline: Deadline) -> str:
     missing = benchmark.missing()
     if len(missing) == len(benchmark.examples):
         return f"left out: examples/{missing[0]}.py is not there"
+    if name == "attention":
+        compiled, left = compile_all(
+            kernel_variants(), backend_of(options.cache, None), options.jobs, deadline
+        )
+        print(summary(compiled, left), flush=True)
     measuring = Options(backend=backend_of(options.cache, None), rounds=3 if options.quick else 5)
     report = program.run_benchmark(
         name, benchmark.cases, benchmark.function, measuring, options.results, deadline

@@ -16,6 +16,7 @@ from benchmarks.contest import OWN, Candidates, Contest, Options, hold
 from benchmarks.correctness import Block, Output, Tolerance, judge
 from benchmarks.isolation import Progress
 from benchmarks.measure import CudaTimer, Run
+from benchmarks.prepare import Variant
 from benchmarks.program import benchmark_main
 
 BASELINE = "cuDNN"
@@ -59,6 +60,19 @@ CASES = (
     AttentionCase(4, 32, 8, 4096, 128, True, 1.18),
 )
 
+# What the search tries beside the example's own schedule; words that the kernel does not know are left out.
+SCHEDULES = tuple(
+    {
+        "block_M": block_m,
+        "block_N": block_n,
+        "threads": 2 * block_m,
+        "num_stages": 2,
+        "persistent": persistent,
+    }
+    for block_m, block_n in ((128, 128), (128, 176), (128, 96), (192, 128), (192, 64))
+    for persistent in (False, True)
+)
+
 
 def run_case(progress: Progress, case: AttentionCase, options: Options) -> dict[str, Any]:
     """Measures one case on the GPU; returns its entry for the results file."""
@@ -78,7 +92,9 @@ def run_case(progress: Progress, case: AttentionCase, options: Options) -> dict[
     competitors = {
         BASELINE: _sdpa("CUDNN_ATTENTION", q, k, v, case),
         "FlashAttention-2": _sdpa("FLASH_ATTENTION", q, k, v, case),
-        OWN: own.candidates("attention", (q, k, v), output, {"causal": case.causal}),
+        OWN: own.candidates(
+            "attention", (q, k, v), output, {"causal": case.causal}, options.backend, SCHEDULES
+        ),
     }
     contest = Contest(
         case=case.name,
@@ -144,6 +160,25 @@ def _sdpa(backend: str, q: Any, k: Any, v: Any, case: AttentionCase) -> Candidat
             k.repeat_interleave(times, 2), v.repeat_interleave(times, 2), False
         )
     return found
+
+
+def kernel_variants() -> list[Variant]:
+    """The kernels that the cases ask for, to be compiled ahead; none where the example is missing."""
+    import tilegen.language as T
+
+    try:
+        module = own.example("attention")
+    except own.ExampleMissing:
+        return []
+    found: dict[Variant, None] = {}
+    for case in CASES:
+        queries = (case.batch, case.length, case.heads, case.dimension)
+        keys = (case.batch, case.length, case.key_heads, case.dimension)
+        specs = tuple(T.Tensor(shape, case.dtype) for shape in (queries, keys, keys))
+        for schedule in own.variants(module, own.kernel_of("attention"), SCHEDULES):
+            parameters = (("causal", case.causal), *schedule.items())
+            found[Variant(str(own.EXAMPLES / "attention.py"), specs, "sm_90a", parameters)] = None
+    return list(found)
 
 
 def main() -> int:

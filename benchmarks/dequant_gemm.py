@@ -69,7 +69,7 @@ def run_case(progress: Progress, case: DequantCase, options: Options) -> dict[st
     blocks = product(a, dense)
     competitors: dict[str, Candidates] = {
         BASELINE: {"torch.matmul": lambda: lambda: torch.matmul(a, half, out=output.tensor)},
-        OWN: own.candidates("dequant_gemm", (a, *on_device), output, {}),
+        OWN: own.candidates("dequant_gemm", (a, *on_device), output, {}, options.backend),
     }
     contest = Contest(
         case=case.name,

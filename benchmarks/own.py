@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +12,9 @@ from typing import Any
 from benchmarks.correctness import Output
 from benchmarks.measure import Run
 from tilegen.errors import TilegenError
+from tilegen.language.tensors import spec_of_array
+from tilegen.runtime.arrays import framework_of
+from tilegen.runtime.compilation import Backend
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -41,32 +46,50 @@ def kernel_of(name: str) -> Any:
     return load_kernel(str(EXAMPLES / f"{name}.py"))
 
 
-def variants(name: str, module: ModuleType) -> list[Mapping[str, Any]]:
-    """Keyword arguments to try: none, and the example's `schedules` if it lists any."""
-    return [{}, *getattr(module, "schedules", ())]
+def variants(
+    module: ModuleType, kernel: Any, schedules: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Keyword arguments to try: none, the example's `schedules` if it lists any, and those given that fit."""
+    known = set(inspect.signature(kernel.__wrapped__).parameters)
+    fitting = [schedule for schedule in schedules if known.issuperset(schedule)]
+    return [{}, *getattr(module, "schedules", ()), *fitting]
 
 
-def launch(kernel: Any, inputs: Sequence[Any], output: Output, parameters: Mapping[str, Any]) -> Run:
-    """A launch of a kernel whose first output is `output`; further ones are allocated once."""
-    made = kernel(*inputs, **parameters)
+def launch(
+    kernel: Any, inputs: Sequence[Any], output: Output, parameters: Mapping[str, Any], backend: Backend
+) -> Run:
+    """A launch of a kernel whose first output is `output`; further ones are allocated once. Arrays in host memory are
+    emulated."""
+    facts = [framework_of(array).facts(array) for array in inputs]
+    if facts[0].on_gpu:
+        specs = [spec_of_array(f.shape, f.dtype, None if f.row_major else f.strides) for f in facts]
+        called = kernel.emit(*specs, **parameters).compile(backend)
+    else:
+        called = functools.partial(kernel, **parameters)
+    made = called(*inputs)
     outputs = made if isinstance(made, tuple) else (made,)
     if outputs[0].shape != output.tensor.shape:
         raise TilegenError(
             f"the example returns shape {tuple(outputs[0].shape)}, not {tuple(output.tensor.shape)}"
         )
-    kept = (output.tensor, *outputs[1:])
-    out = kept if len(kept) > 1 else output.tensor
+    out = (output.tensor, *outputs[1:]) if len(outputs) > 1 else output.tensor
 
     def run() -> None:
-        kernel(*inputs, out=out, **parameters)
+        called(*inputs, out=out)
 
     return run
 
 
 def candidates(
-    name: str, inputs: Sequence[Any], output: Output, parameters: Mapping[str, Any]
+    name: str,
+    inputs: Sequence[Any],
+    output: Output,
+    parameters: Mapping[str, Any],
+    backend: Backend,
+    schedules: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Callable[[], Run]]:
-    """What makes a launch of each schedule of an example; nothing where the example is missing."""
+    """What makes a launch of each schedule of an example, those of `schedules` whose words the kernel knows included;
+    nothing where the example is missing."""
     try:
         module = example(name)
     except ExampleMissing:
@@ -74,9 +97,9 @@ def candidates(
     kernel = kernel_of(name)
 
     def making(schedule: Mapping[str, Any]) -> Callable[[], Run]:
-        return lambda: launch(kernel, inputs, output, {**parameters, **schedule})
+        return lambda: launch(kernel, inputs, output, {**parameters, **schedule}, backend)
 
     return {
         ", ".join(f"{key}={value}" for key, value in schedule.items()) or "default": making(schedule)
-        for schedule in variants(name, module)
+        for schedule in variants(module, kernel, schedules)
     }

@@ -31,11 +31,12 @@ from tilegen.runtime.compilation import Backend, compile_image, for_capability
 
 _DEVICE = (9, 0)  # compute capability of the machine that the kernels are for
 _NOTE = "prepared.json"
+_TELLING = (": error:", "ptxas fatal", ": warning")
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One kernel to compile. `program` is "package.module:name" or "path/to/file.py:name"."""
+    """One kernel to compile. `program` is "package.module:name", or the path of an example."""
 
     program: str
     specs: tuple[Any, ...]
@@ -55,11 +56,11 @@ class Compiled:
 
 def load_program(reference: str) -> Any:
     """The @tilegen.jit function behind a variant's `program`."""
-    module, _, name = reference.rpartition(":")
-    if module.endswith(".py"):
+    if reference.endswith(".py"):
         from tilegen.cli.loading import load_kernel
 
         return load_kernel(reference)
+    module, _, name = reference.rpartition(":")
     return getattr(importlib.import_module(module), name)
 
 
@@ -150,7 +151,7 @@ def summary(results: Sequence[Compiled], left: int) -> str:
 def _telling(error: str) -> str:
     """The first line that says what is wrong: a compiler's first error, else the first line."""
     lines = error.splitlines()
-    return next((line for line in lines if ": error:" in line or ": warning" in line), lines[0])[:160]
+    return next((line for line in lines if any(word in line for word in _TELLING)), lines[0])[:160]
 
 
 def _schedule(variant: Variant) -> str:
@@ -170,7 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     os.environ["TILEGEN_CACHE_DIR"] = str(options.out.resolve())
     write_note(options.out, options.backend)
-    variants = gemm_variants(acceptance_cases(), options.search)
+    from benchmarks.attention import kernel_variants
+
+    variants = gemm_variants(acceptance_cases(), options.search) + kernel_variants()
     results, left = compile_all(variants, options.backend, options.jobs, Deadline(options.budget))
     print(summary(results, left))
     size = folder_bytes(options.out) / (1 << 20)

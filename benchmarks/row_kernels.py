@@ -78,7 +78,7 @@ def run_case(progress: Progress, case: RowCase, options: Options) -> dict[str, A
     competitors: dict[str, Candidates] = {
         BASELINE: {"default mode": lambda: _called(compiled, inputs)},
         "torch": {"eager": lambda: _called(plain, inputs)},
-        OWN: own.candidates(case.operation, inputs, output, {}),
+        OWN: own.candidates(case.operation, inputs, output, {}, options.backend),
     }
     if importlib.util.find_spec("triton") is not None:
         from benchmarks import triton_rows

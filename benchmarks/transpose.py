@@ -62,7 +62,7 @@ def run_case(progress: Progress, case: TransposeCase, options: Options) -> dict[
     competitors: dict[str, Candidates] = {
         BASELINE: {"torch copy_": lambda: lambda: target.copy_(x)},
         "torch": {"copy_ of the transpose": lambda: lambda: output.tensor.copy_(x.T)},
-        OWN: own.candidates("transpose", (x,), output, {}),
+        OWN: own.candidates("transpose", (x,), output, {}, options.backend),
     }
     contest = Contest(
         case=case.name,
