@@ -23,7 +23,7 @@ def strides(buffer: Buffer) -> tuple[Expr, ...]:
         return buffer.strides
     steps: list[Expr] = [build.const(1)]
     for extent in reversed(buffer.shape[1:]):
-        steps.append(build.mul(extent, steps[-1]))
+        steps.append(extent if len(steps) == 1 else build.mul(extent, steps[-1]))
     return tuple(reversed(steps))
 
 

@@ -5,13 +5,16 @@ Source: PTX ISA, "cp.async".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilegen.inference.shared import CHUNK_BYTES, SharedLayout
-from tilegen.ir.affine import interval, substitute
+from tilegen.inference.vector_access import strides
+from tilegen.ir.affine import free_vars, interval
 from tilegen.ir.build import add, sub
-from tilegen.ir.expressions import Expr, Var
 from tilegen.ir.nodes import Copy
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
+from tilegen.lower.dtypes import type_name
 from tilegen.lower.scalar import extent_expression, ranges, scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation, Prefix, StaticCast
@@ -19,44 +22,75 @@ from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC, Scop
 from tilegen.schedule.plan_multistage import async_bytes
 
 
-def lower_async_copy(context: Context, copy: Copy, variable: Var, iteration: Expr) -> list[CStmt]:
-    """The copies of one tile, with the loop's variable at `iteration`."""
+@dataclass(frozen=True, slots=True)
+class AsyncCopy:
+    """The loads of one tile: `pointer` declares where a thread's first chunk lies when the loop's variable does not
+    count, `body` copies the chunks of an iteration."""
+
+    pointer: CStmt
+    body: tuple[CStmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """How the threads share a tile's chunks: `row` and `column` of a chunk, `first` the row in round 0, `step` rows from
+    one round `i` to the next."""
+
+    row: CExpr
+    column: CExpr
+    first: CExpr
+    step: int
+    rounds: int
+    partial: bool  # whether some threads have no chunk in the last round
+
+
+def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
+    """The copies of one tile in a loop over `variable`."""
     size = async_bytes(copy, context.decisions)
     layout = context.decisions.layout(copy.target.buffer)
-    vector = max(1, size // layout.dtype.bytes)
+    chunks = _share(context, layout, max(1, size // layout.dtype.bytes))
+    name = context.name(f"{copy.target.buffer.name}_source")
+    base, source = _addresses(context, copy, chunks, variable, name)
+    target = _target(context, copy, layout)
+    inside = c.conjunction(_guards(context, copy))
+    body: list[CStmt] = [
+        Declare("int", "row", chunks.row, const=True),
+        Declare("int", "column", chunks.column, const=True),
+        _transfer(context, size, target, source, inside),
+    ]
+    if chunks.partial:
+        body = [*body[:2], IfC(c.operation("<", "row", layout.rows), (body[2],))]
+    if chunks.rounds > 1:
+        code: CStmt = ForC("i", Literal(0), Literal(chunks.rounds), tuple(body), unroll=True)
+    else:
+        code = Scope(tuple(body))
+    element = type_name(copy.source.buffer.dtype, context.target.language)
+    pointer = Declare(
+        f"const {element}*", name, base, comment=f"of this thread's first chunk of {copy.target.buffer.name}"
+    )
+    context.note_vector(copy.source.buffer)
+    return AsyncCopy(pointer, (*context.comment(copy.location), code))
+
+
+def _share(context: Context, layout: SharedLayout, vector: int) -> _Chunks:
+    """Chunks of `vector` elements, dealt to the threads row by row."""
     threads = context.plan.computing
+    thread = context.threads.name("thread")
     per_row = layout.columns // vector
     pieces = layout.rows * per_row
     rounds = -(-pieces // threads)
-    thread = context.threads.name("thread")
-    piece: CExpr = c.add(thread, c.mul(context.constant("kThreads", threads), "i")) if rounds > 1 else thread
-    out: list[CStmt] = [*context.comment(copy.location)]
-    body: list[CStmt] = []
-    if per_row > 1 and threads % per_row == 0:
-        # The column of a thread is the same in every round.
-        row: CExpr = (
-            c.add(c.div(thread, per_row), c.mul(threads // per_row, "i"))
-            if rounds > 1
-            else c.div(thread, per_row)
-        )
-        column = c.mul(vector, c.mod(thread, per_row))
-    else:
-        row, column = c.div(piece, per_row), c.mul(vector, c.mod(piece, per_row))
-    body += [Declare("int", "row", row, const=True), Declare("int", "column", column, const=True)]
-    offsets = [substitute(offset, {variable.name: iteration}) for offset in copy.source.offsets]
-    body.append(_transfer(context, copy, layout, offsets, size))
-    if rounds * threads > pieces:
-        body = [*body[:2], IfC(c.operation("<", "row", layout.rows), tuple(body[2:]))]
-    if rounds > 1:
-        out.append(ForC("i", Literal(0), Literal(rounds), tuple(body), unroll=True))
-    else:
-        out.append(Scope(tuple(body)))
-    return out
+    partial = rounds * threads > pieces
+    if threads % per_row == 0:
+        first, step = c.div(thread, per_row), threads // per_row
+        row = c.add(first, c.mul(step, "i")) if rounds > 1 else first
+        return _Chunks(row, c.mul(vector, c.mod(thread, per_row)), first, step, rounds, partial)
+    piece = c.add(thread, c.mul(context.constant("kThreads", threads), "i")) if rounds > 1 else thread
+    column = c.mul(vector, c.mod(piece, per_row))
+    return _Chunks(c.div(piece, per_row), column, Literal(0), 0, rounds, partial)
 
 
-def _transfer(context: Context, copy: Copy, layout: SharedLayout, offsets: list[Expr], size: int) -> CStmt:
-    source, inside = _source(context, copy, offsets)
-    target = _target(context, copy, layout)
+def _transfer(context: Context, size: int, target: CExpr, source: CExpr, inside: CExpr | None) -> CStmt:
+    """One cp.async of `size` bytes; zeros where the chunk is not inside."""
     if size == CHUNK_BYTES:
         variant = "cacheglobal" if inside is None else "cacheglobal_zfill"
         context.primitive("cp_async", variant=variant)
@@ -68,35 +102,63 @@ def _transfer(context: Context, copy: Copy, layout: SharedLayout, offsets: list[
     return Expression(c.call(name, target, source, inside if inside is not None else Literal(True, "bool")))
 
 
-def _source(context: Context, copy: Copy, offsets: list[Expr]) -> tuple[CExpr, CExpr | None]:
-    """The address of a chunk in global memory, and whether it is inside the tensor (None: always)."""
-    region = copy.source
-    buffer = region.buffer
-    rows = list(region.kept[:-1])
-    local = {region.kept[-1]: Name("column")} | ({rows[0]: Name("row")} if rows else {})
-    tile = {region.kept[-1]: region.shape[region.kept[-1]]} | (
-        {rows[0]: region.shape[rows[0]]} if rows else {}
-    )
-    index: CExpr | None = None
+def _addresses(
+    context: Context, copy: Copy, chunks: _Chunks, variable: str, name: str
+) -> tuple[CExpr, CExpr]:
+    """The address that stays the same through the loop, and a chunk's, which adds what the iteration and the round move
+    it by."""
+    region, buffer = copy.source, copy.source.buffer
+    last = region.kept[-1]
+    row_axis = region.kept[-2] if len(region.kept) > 1 else None
+    fixed: list[CExpr] = []
+    moving: list[CExpr] = []
+    for axis, step in enumerate(strides(buffer)):
+        stride = scalar(context, step)
+        here: list[CExpr] = []
+        if variable in free_vars(region.offsets[axis]):
+            moving.append(_scaled(scalar(context, region.offsets[axis]), stride))
+        else:
+            here.append(scalar(context, region.offsets[axis]))
+        if axis == last:
+            (here if chunks.step else moving).append(chunks.column if chunks.step else Name("column"))
+        if axis == row_axis:
+            if not chunks.step:
+                moving.append(_scaled(Name("row"), stride))
+            else:
+                here.append(chunks.first)
+                if chunks.rounds > 1:
+                    moving.append(_scaled(c.mul(chunks.step, "i"), stride))
+        if c.value_of(total := c.add(*here)) != 0:
+            fixed.append(_scaled(total, stride))
+    base: CExpr = Name(buffer.name)
+    if fixed:
+        base = Prefix("&", c.index(buffer.name, c.add(*fixed)))
+    return base, Prefix("&", c.index(name, c.add(*moving)))
+
+
+def _scaled(position: CExpr, stride: CExpr) -> CExpr:
+    """position * stride in 64 bits."""
+    if c.value_of(stride) == 1:
+        return position
+    return c.operation("*", StaticCast("i64", position, functional=True), stride)
+
+
+def _guards(context: Context, copy: Copy) -> list[CExpr]:
+    """What must hold for a chunk to lie inside the tensor, beyond what is known."""
+    region, buffer = copy.source, copy.source.buffer
+    local = {region.kept[-1]: Name("column")}
+    if len(region.kept) > 1:
+        local[region.kept[-2]] = Name("row")
     conditions: list[CExpr] = []
     for axis in range(buffer.rank):
-        position = scalar(context, offsets[axis])
-        if axis in local:
-            position = c.add(position, local[axis])
-        reach = add(offsets[axis], tile.get(axis, 1) - 1)
-        _low, high = interval(sub(reach, buffer.shape[axis]), ranges(context))
-        if not (high is not None and high < 0):
-            conditions.append(c.operation("<", position, extent_expression(context, buffer.shape[axis])))
-        if index is None:
-            first = position if buffer.rank == 1 else StaticCast("i64", position, functional=True)
-            index = first if buffer.strides is None else c.mul(first, scalar(context, buffer.strides[axis]))
-        elif buffer.strides is None:
-            index = c.add(c.mul(index, extent_expression(context, buffer.shape[axis])), position)
-        else:
-            index = c.add(index, c.mul(position, scalar(context, buffer.strides[axis])))
-    assert index is not None
-    context.note_vector(buffer)
-    return Prefix("&", c.index(buffer.name, index)), c.conjunction(conditions)
+        reach = add(region.offsets[axis], region.shape[axis] - 1)
+        _, high = interval(sub(reach, buffer.shape[axis]), ranges(context))
+        if high is not None and high < 0:
+            continue
+        position = scalar(context, region.offsets[axis])
+        position = c.add(position, local[axis]) if axis in local else position
+        conditions.append(c.operation("<", position, extent_expression(context, buffer.shape[axis])))
+    return conditions
 
 
 def _target(context: Context, copy: Copy, layout: SharedLayout) -> CExpr:

@@ -6,9 +6,8 @@ iteration beyond the end, so that the count of groups in flight stays the same.
 
 from __future__ import annotations
 
-from tilegen.ir.expressions import Const, Var
+from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, For, Gemm
-from tilegen.ir.types import int32
 from tilegen.lower.context import Context
 from tilegen.lower.copy_async import lower_async_copy
 from tilegen.lower.loops import LoopHead, loop_head
@@ -41,8 +40,7 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
         main = [_main(context, loop, head, copies, load, depth)]
     return [
         Blank(),
-        Comment(f"Starts the loads of iteration {head.variable} into a stage of the ring"),
-        _loads(context, loop, copies, load),
+        *_loads(context, loop, copies, load),
         Blank(),
         _fill(loop, head, load, depth, stages),
         Blank(),
@@ -64,16 +62,22 @@ def _only_gemm(context: Context, loop: For, copies: tuple[Copy, ...]) -> Gemm | 
     return rest[0]
 
 
-def _loads(context: Context, loop: For, copies: tuple[Copy, ...], name: str) -> CStmt:
-    """`const auto load_tiles = [&](int stage, int k) { … };`"""
-    variable = Var(loop.var.name, int32, "loop")
+def _loads(context: Context, loop: For, copies: tuple[Copy, ...], name: str) -> list[CStmt]:
+    """The threads' source pointers, and `const auto load_tiles = [&](int stage, int k) { … };`"""
+    pointers: list[CStmt] = []
     body: list[CStmt] = []
     for copy in copies:
         context.ring_stage[copy.target.buffer.name] = Name("stage")
-        body += lower_async_copy(context, copy, loop.var, variable)
+        code = lower_async_copy(context, copy, loop.var.name)
         context.ring_stage.pop(copy.target.buffer.name)
+        pointers.append(code.pointer)
+        body += code.body
     parameters = (("int", "stage"), ("int", loop.var.name))
-    return Declare("auto", name, Lambda(parameters, tuple(body)), const=True)
+    return [
+        *pointers,
+        Comment(f"Starts the loads of iteration {loop.var.name} into a stage of the ring"),
+        Declare("auto", name, Lambda(parameters, tuple(body)), const=True),
+    ]
 
 
 def _fill(loop: For, head: LoopHead, load: str, depth: CExpr, stages: int) -> CStmt:

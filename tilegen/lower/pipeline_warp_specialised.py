@@ -12,6 +12,7 @@ from tilegen.lower.dtypes import type_name
 from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
+from tilegen.lower.skewed_loop import first_turn
 from tilegen.lower.shared_tiles import extent_constants
 from tilegen.lower.statements import lower_statement
 from tilegen.lower.tiles import TileLoop, cluster_constant, persistent_tiles, reuses_tiles
@@ -133,7 +134,8 @@ class Producer:
 def register_budget(context: Context) -> None:
     """States the register counts, and asserts that the block owns what its warpgroups ask for."""
     registers = context.plan.registers
-    assert registers is not None
+    if registers is None:
+        return
     consumers = context.constant("kConsumers", context.plan.consumers)
     entry = context.constant(
         "kEntryRegisters", registers.entry, "65,536 over the resident threads, in steps of 8"
@@ -235,19 +237,18 @@ def ring_states(context: Context, phase: int, reused: bool, comment: str = "") -
 
 def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CStmt, ...]:
     """The body of the producer warpgroup's branch."""
-    context.primitive("register_release")
-    assert context.plan.registers is not None
-    registers = context.constant("kProducerRegisters", context.plan.registers.producer)
     producer = Producer(context, reuses_tiles(context))
     issue = [
         *ring_states(context, 1, reuses_tiles(context), "every stage starts empty"),
         *tiles.wrap(context, producer.block(tiles.body(kernel))),
     ]
     context.ring_stage.clear()
-    return (
-        Expression(c.call("register_release", template=(registers,))),
-        IfC(c.operation("==", "threadIdx.x", 0), tuple(issue)),
-    )
+    release: list[CStmt] = []
+    if context.plan.registers is not None:
+        context.primitive("register_release")
+        registers = context.constant("kProducerRegisters", context.plan.registers.producer)
+        release.append(Expression(c.call("register_release", template=(registers,))))
+    return (*release, IfC(c.operation("==", "threadIdx.x", 0), tuple(issue)))
 
 
 def consumer_role(
@@ -258,9 +259,11 @@ def consumer_role(
     declare: Callable[[], list[CStmt]],
 ) -> list[CStmt]:
     """The code of the computing warpgroups, after the names of their threads."""
-    context.primitive("register_acquire")
-    assert context.plan.registers is not None
-    registers = context.constant("kConsumerRegisters", context.plan.registers.consumer)
+    acquire: list[CStmt] = []
+    if context.plan.registers is not None:
+        context.primitive("register_acquire")
+        registers = context.constant("kConsumerRegisters", context.plan.registers.consumer)
+        acquire.append(Expression(c.call("register_acquire", template=(registers,))))
 
     def accumulate(gemm: Gemm) -> CExpr:
         if gemm.clear:
@@ -283,10 +286,11 @@ def consumer_role(
     context.ring_stage.clear()
     declarations = declare()  # after the body, which says what alignment vector accesses want
     return [
-        Expression(c.call("register_acquire", template=(registers,))),
+        *acquire,
         *context.threads.declarations(),
         *declarations,
         *ring_states(context, 0, True),
+        *first_turn(context),
         Blank(),
         *tiles.wrap(context, body),
     ]

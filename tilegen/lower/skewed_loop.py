@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilegen.ir.nodes import For, Gemm, Stmt
+from tilegen.lower.context import Context
 from tilegen.lower.loops import LoopHead
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Name
@@ -39,6 +40,8 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
     def issue(name: str, tiles: list[HandOver]) -> list[CStmt]:
         return [*(consumers.wait(tile, "full") for tile in tiles), Expression(c.call(name))]
 
+    mine, next_turn = _turns(consumers)
+
     def settled(pending: int, tiles: list[HandOver], comment: str = "") -> list[CStmt]:
         wait = Expression(c.call("warpgroup_wait", template=(pending,)), comment=comment)
         return [wait, *(code for tile in tiles for code in consumers.release(tile))]
@@ -47,7 +50,9 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
     variable = Name(head.variable)
     first = [
         Comment("First iteration: nothing runs beside it yet"),
+        *mine,
         *issue(issue_first, first_tiles),
+        *next_turn,
         *settled(0, first_tiles),
         *early(start),
         *late(start),
@@ -58,8 +63,10 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
         c.add(start, 1),
         head.stop,
         (
+            *mine,
             *issue(issue_first, first_tiles),
             *issue(issue_second, second_tiles),
+            *next_turn,
             Blank(),
             *settled(1, first_tiles, f"{result} is there, {earlier} is still under way"),
             *early(variable),
@@ -82,6 +89,40 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
     if head.runs:
         return [*out, *whole]
     return [*out, IfC(c.operation("<", head.start, head.stop), tuple(whole))]
+
+
+def _turns(consumers: Consumers) -> tuple[list[CStmt], list[CStmt]]:
+    """Two warpgroups take turns: while one keeps the tensor cores busy, the other does its element-wise work. What waits
+    for the own turn, and what gives it to the other. Source: Shah et al., FlashAttention-3, section 3.1."""
+    context = consumers.context
+    if not context.plan.turns:
+        return [], []
+    for name in ("named_barrier_sync", "named_barrier_arrive"):
+        context.primitive(name)
+    first = turn_barrier(context)
+    both = c.operation("*", 2, context.constant("kWarpgroup", 128, "threads"))
+    me = context.threads.name("consumer")
+    other = c.operation("-", c.operation("+", first, 1), me)
+    wait = Expression(c.call("named_barrier_sync", c.operation("+", first, me), both))
+    give = Expression(c.call("named_barrier_arrive", other, both))
+    return [wait], [give]
+
+
+def turn_barrier(context: Context) -> CExpr:
+    """The constant for the first of the two barriers that pass the turn."""
+    base = 2 + context.plan.consumers
+    return context.constant("kTurnBarrier", base, "the first of the two that pass the turn to issue gemms")
+
+
+def first_turn(context: Context) -> list[CStmt]:
+    """Gives the first turn to consumer 0."""
+    if not context.plan.turns:
+        return []
+    context.primitive("named_barrier_arrive")
+    both = c.operation("*", 2, context.constant("kWarpgroup", 128, "threads"))
+    give = Expression(c.call("named_barrier_arrive", turn_barrier(context), both))
+    condition = c.operation("==", context.threads.name("consumer"), 1)
+    return [IfC(condition, (give,), comment="consumer 0 issues first")]
 
 
 def _hand_overs(consumers: Consumers, loop: For, gemm: Gemm) -> list[HandOver]:

@@ -2,7 +2,8 @@
 from LDS to the matrix cores.
 
 Registers hold one tile that global memory delivers while the block computes; LDS holds two where they fit (one barrier
-an iteration), else one (two barriers). More stages than that would only wait in LDS.
+an iteration), else one (two barriers). More stages than that would only wait in LDS. CDNA4 loads tiles that need no
+transposition straight to LDS, one iteration ahead, where two fit.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def plan_register_prefetch(program: Program, target: Target, decisions: Decision
         double = used + ring <= limit
         plan.stages[loop] = MOST_STAGES if double else 1
         used += ring if double else 0
-        plan.reasons.append(_words(loop, MOST_STAGES if double else 1))
+        plan.reasons.append(_words(loop, copies, MOST_STAGES if double else 1))
     _count_conflicts(program, decisions, target)
     stage_stores(program, plan, decisions, target, used, loop_ranges(program))
     return plan
@@ -157,14 +158,19 @@ def _inside_pipeline(loop: Stmt, loops: list[tuple[For, tuple[TileCopy, ...]]]) 
     return any(inner is loop for outer, _ in loops for inner in each_statement(outer.body))
 
 
-def _words(loop: For, stages: int) -> str:
+def _words(loop: For, copies: tuple[TileCopy, ...], stages: int) -> str:
+    """The header's line on a pipeline."""
     k = loop.var.name
-    held = f"num_stages={loop.num_stages}: {stages} in LDS, 1 in registers"
+    direct = [tile.copy.target.buffer.name for tile in copies if tile.direct and stages > 1]
+    steps = []
+    if direct:
+        steps.append(f"tile {k} + 1 global -> LDS ({', '.join(direct)})")
+    if len(direct) < len(copies):
+        steps.append(f"tile {k} + 2 global -> registers, tile {k} + 1 registers -> LDS")
+    held = f"{stages} in LDS" + (", 1 in registers" if len(direct) < len(copies) else "")
     barriers = "one barrier" if stages > 1 else "two barriers"
-    return (
-        f"{k}: tile {k} + 2 global -> registers, tile {k} + 1 registers -> LDS, tile {k} LDS -> operands; "
-        f"{held}; {barriers} a tile"
-    )
+    ways = ", ".join((*steps, f"tile {k} LDS -> operands"))
+    return f"{k}: {ways}; num_stages={loop.num_stages}: {held}; {barriers} a tile"
 
 
 def _count_conflicts(program: Program, decisions: Decisions, target: Target) -> None:

@@ -16,6 +16,7 @@ from tilegen.schedule.clusters import check_cluster, multicasts
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers
+from tilegen.schedule.skew import find_skew
 from tilegen.schedule.tma import copy_problem, pitch_problem
 from tilegen.schedule.uneven import longest_first, uneven_axes
 from tilegen.target import Target
@@ -67,8 +68,9 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     used += _stage_stores(kernel, plan, decisions, target, used)
     plan.blocks_per_multiprocessor = _residency(kernel, plan, decisions, target, used)
     plan.persistent = _persistent(kernel, plan)
-    if not plan.persistent and plan.cluster_size == 1:
+    if plan.cluster_size == 1:
         plan.longest_first = longest_first(kernel)
+    plan.turns = _takes_turns(kernel, plan, decisions)
     plan.registers = _registers(kernel, plan, decisions, target)
     return plan
 
@@ -276,8 +278,18 @@ def _persistent(kernel: Kernel, plan: Plan) -> bool:
     return not uneven_axes(kernel)
 
 
-def _registers(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target) -> Registers:
-    """The register budget: what the launch gives, what the producer returns, what the consumers take.
+def _takes_turns(kernel: Kernel, plan: Plan, decisions: Decisions) -> bool:
+    """Whether two warpgroups alternate between gemms and element-wise work."""
+    import os
+    if os.environ.get("TG_TURNS") == "0": return False
+    loops = [s for s in each_statement(kernel.body) if isinstance(s, For) and s.kind == "pipelined"]
+    skewed = [loop for loop in loops if find_skew(loop, decisions, plan) is not None]
+    return plan.consumers == 2 and len(loops) == 1 and len(skewed) == 1
+
+
+def _registers(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target) -> Registers | None:
+    """The register budget: what the launch gives, what the producer returns, what the consumers take; None where the
+    launch gives every thread at least what a consumer could ask for.
 
     Raises:
         ProgramError: when the fragments do not fit the consumers' share.
@@ -299,4 +311,4 @@ def _registers(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target)
             f"producer get {consumer} each on {target.name}",
             remedy=f"use more threads (threads={kernel.threads * 2}) or a smaller tile",
         )
-    return Registers(entry, producer, consumer)
+    return Registers(entry, producer, consumer) if consumer > entry else None

@@ -3,18 +3,57 @@
 from __future__ import annotations
 
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.nodes import Gemm, Kernel
-from tilegen.schedule.analysis import each_statement
+from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, Persistent, Stmt
+from tilegen.schedule.analysis import each_statement, reads, writes
 
 
 def fragment_registers(kernel: Kernel, decisions: Decisions) -> int:
     """32-bit registers a thread for all fragments, as if all were alive at once."""
-    total = 0
-    for buffer in kernel.allocations:
-        if buffer.scope == "fragment" and buffer.name in decisions.fragments:
-            bits = decisions.fragments[buffer.name].register_count * buffer.dtype.bits
-            total += -(-bits // 32)
-    return total
+    return sum(_registers(buffer, decisions) for buffer in kernel.allocations)
+
+
+def _registers(buffer: Buffer, decisions: Decisions) -> int:
+    """32-bit registers a thread for a fragment; none for other buffers."""
+    if buffer.scope != "fragment" or buffer.name not in decisions.fragments:
+        return 0
+    return -(-decisions.fragments[buffer.name].register_count * buffer.dtype.bits // 32)
+
+
+def live_registers(kernel: Kernel, decisions: Decisions) -> int:
+    """32-bit registers a thread for the fragments that are alive together, at the statement where they are most.
+
+    A fragment lives from the first statement that mentions it to the last; through a whole loop where it is mentioned
+    both inside and outside of it.
+    """
+    spans: dict[str, tuple[int, int]] = {}
+    _number(kernel.body, 0, spans)
+    sizes = {buffer.name: _registers(buffer, decisions) for buffer in kernel.allocations}
+    starts = {first for first, _ in spans.values()}
+    return max(
+        (sum(sizes.get(name, 0) for name, (first, last) in spans.items() if first <= at <= last) for at in starts),
+        default=0,
+    )
+
+
+def _number(statements: tuple[Stmt, ...], position: int, spans: dict[str, tuple[int, int]]) -> int:
+    """Notes for each buffer the first and the last of the statements, counted from `position`, that mention it; returns
+    the position after them."""
+    for statement in statements:
+        match statement:
+            case For(body=body) | Persistent(body=body):
+                inner: dict[str, tuple[int, int]] = {}
+                start, position = position, _number(body, position, inner)
+                outside = {name: (start, position - 1) for name in inner if name in spans}
+                for name, (first, last) in inner.items():
+                    spans[name] = (spans.get(name, (first, last))[0], last)
+                spans.update({name: (spans[name][0], last) for name, (_, last) in outside.items()})
+            case If(_, then, otherwise):
+                position = _number(otherwise, _number(then, position, spans), spans)
+            case _:
+                for buffer in (*reads(statement), *writes(statement)):
+                    spans[buffer.name] = (spans.get(buffer.name, (position, position))[0], position)
+                position += 1
+    return position
 
 
 def operand_registers(kernel: Kernel, decisions: Decisions) -> int:

@@ -101,19 +101,31 @@ def _strip(decision: GemmDecision, dtype: DType, free: int, target: Target) -> S
     waves = decision.warps[0] * decision.warps[1]
     columns = decision.c.tile[1] // decision.warps[1]
     elements = PIECE_BYTES // dtype.bytes
-    while waves * size * columns * dtype.bytes > free:
-        if columns % (2 * 8 * WAVE // size):
-            return None
-        columns //= 2
-    if columns * size % (WAVE * elements) or (columns * size // WAVE) % elements:
-        return None
-    run = wave_part(decision, columns, elements).contiguous_registers(1)
-    if run < elements:
+    columns = next(
+        (
+            width
+            for width in (columns // parts for parts in range(1, columns + 1) if columns % parts == 0)
+            if waves * size * width * dtype.bytes <= free and _turns_over(decision, width, dtype)
+        ),
+        0,
+    )
+    if not columns:
         return None
     writes = SharedAccess("store", wave_part(decision, columns, elements))
     reads = SharedAccess("load", straight_transfer((size, columns), WAVE, dtype.bytes).fragment)
     found = best_layout((size, columns), dtype, reads, (writes,), target)
     return SharedLayout((waves, size, columns), dtype, columns, found.xors, found.padding)
+
+
+def _turns_over(decision: GemmDecision, columns: int, dtype: DType) -> bool:
+    """Whether a strip of this width is written and read in whole pieces, with no lane beyond it."""
+    size = decision.instruction[0]
+    elements = PIECE_BYTES // dtype.bytes
+    if columns % (8 * WAVE // size) or columns * size % (WAVE * elements):
+        return False
+    if wave_part(decision, columns, elements).contiguous_registers(1) < elements:
+        return False
+    return straight_transfer((size, columns), WAVE, dtype.bytes).fragment.exact
 
 
 def _rings(program: Program, plan: Plan) -> dict[str, int]:

@@ -25,11 +25,16 @@ SPAN_LIMIT = 1 << 31  # bytes of a window that the mark for "outside" lies beyon
 
 @dataclass(frozen=True, slots=True)
 class TileCopy:
-    """A copy, how the threads carry it, and the bytes of one global access (16 unless alignment forbids it)."""
+    """A copy, how the threads carry it, and the bytes of one global access (16 unless alignment forbids it).
+
+    `direct`: loads may land in LDS without passing through registers. Lane l's 16 bytes come to lie behind those of
+    lane l - 1, so that the swizzle is the addresses' business in global memory.
+    """
 
     copy: Copy
     transfer: TileTransfer
     access_bytes: int
+    direct: bool = False
 
     @property
     def name(self) -> str:
@@ -57,7 +62,10 @@ def tile_copy(
     transfer = _transfer(copy, program, decisions, target)
     if isinstance(transfer, str):
         return transfer
-    return TileCopy(copy, transfer, access_bytes(copy, 0, decisions))
+    size = access_bytes(copy, 0, decisions)
+    return TileCopy(
+        copy, transfer, size, size == PIECE_BYTES and _lands_in_lds(copy, transfer, decisions, target)
+    )
 
 
 def window_problem(region: Region, ranges: Ranges) -> str:
@@ -107,6 +115,21 @@ def access_bytes(copy: Copy, which: int, decisions: Decisions) -> int:
     access = next(a for a in loop.accesses if a.buffer == region.buffer)
     width = aligned_elements(access, loop.names, len(loop.names) - 1, decisions.divisors)
     return width * region.buffer.dtype.bytes
+
+
+def _lands_in_lds(copy: Copy, transfer: TileTransfer, decisions: Decisions, target: Target) -> bool:
+    """Whether the target's loads to LDS can fill the tile: whole rows of chunks by whole waves, no padding."""
+    layout = decisions.layout(copy.target.buffer)
+    chunks = layout.columns // layout.chunk
+    return (
+        any(PIECE_BYTES in atom.widths for atom in target.copies("buffer_load_lds"))
+        and not transfer.transposes
+        and transfer.fragment.exact
+        and not layout.padding
+        and not layout.row_xors
+        and layout.groups == 1
+        and target.limits.warp_size % chunks == 0
+    )
 
 
 def _transfer(copy: Copy, program: Program, decisions: Decisions, target: Target) -> TileTransfer | str:
