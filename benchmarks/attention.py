@@ -175,8 +175,10 @@ def kernel_variants() -> list[Variant]:
         queries = (case.batch, case.length, case.heads, case.dimension)
         keys = (case.batch, case.length, case.key_heads, case.dimension)
         specs = tuple(T.Tensor(shape, case.dtype) for shape in (queries, keys, keys))
-        for schedule in own.variants(module, own.kernel_of("attention"), SCHEDULES):
-            parameters = (("causal", case.causal), *schedule.items())
+        kernel = own.kernel_of("attention")
+        for schedule in own.variants(module, kernel, SCHEDULES):
+            typed = own.element_type(kernel, case.dtype)
+            parameters = (("causal", case.causal), *typed.items(), *schedule.items())
             found[Variant(str(own.EXAMPLES / "attention.py"), specs, "sm_90a", parameters)] = None
     return list(found)
 

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.correctness import Output
 from benchmarks.measure import Run
 from tilegen.errors import TilegenError
-from tilegen.language.tensors import spec_of_array
+from tilegen.language.tensors import as_dtype, spec_of_array
 from tilegen.runtime.arrays import framework_of
 from tilegen.runtime.compilation import Backend
 
@@ -55,6 +55,11 @@ def variants(
     return [{}, *getattr(module, "schedules", ()), *fitting]
 
 
+def element_type(kernel: Any, dtype: str) -> dict[str, Any]:
+    """The element type as the kernel's parameter `dtype`, where it has one."""
+    return {"dtype": as_dtype(dtype)} if "dtype" in inspect.signature(kernel.__wrapped__).parameters else {}
+
+
 def launch(
     kernel: Any, inputs: Sequence[Any], output: Output, parameters: Mapping[str, Any], backend: Backend
 ) -> Run:
@@ -95,9 +100,10 @@ def candidates(
     except ExampleMissing:
         return {}
     kernel = kernel_of(name)
+    given = {**parameters, **element_type(kernel, framework_of(inputs[0]).facts(inputs[0]).dtype)}
 
     def making(schedule: Mapping[str, Any]) -> Callable[[], Run]:
-        return lambda: launch(kernel, inputs, output, {**parameters, **schedule}, backend)
+        return lambda: launch(kernel, inputs, output, {**given, **schedule}, backend)
 
     return {
         ", ".join(f"{key}={value}" for key, value in schedule.items()) or "default": making(schedule)

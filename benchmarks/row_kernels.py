@@ -55,6 +55,8 @@ CASES = tuple(
     for dtype in ("bfloat16", "float16")
 )
 
+SCHEDULES = tuple({"rows": rows, "threads": threads} for rows in (1, 2, 4) for threads in (128, 256, 512))
+
 
 def run_case(progress: Progress, case: RowCase, options: Options) -> dict[str, Any]:
     """Measures one case on the GPU; returns its entry for the results file."""
@@ -78,7 +80,7 @@ def run_case(progress: Progress, case: RowCase, options: Options) -> dict[str, A
     competitors: dict[str, Candidates] = {
         BASELINE: {"default mode": lambda: _called(compiled, inputs)},
         "torch": {"eager": lambda: _called(plain, inputs)},
-        OWN: own.candidates(case.operation, inputs, output, {}, options.backend),
+        OWN: own.candidates(case.operation, inputs, output, {}, options.backend, SCHEDULES),
     }
     if importlib.util.find_spec("triton") is not None:
         from benchmarks import triton_rows

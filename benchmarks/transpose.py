@@ -35,6 +35,10 @@ class TransposeCase:
 
 CASES = (TransposeCase(16384, 16384, "float16"), TransposeCase(16384, 16384, "float32"))
 
+SCHEDULES = tuple(
+    {"block": block, "threads": threads} for block in (32, 64, 128) for threads in (128, 256, 512)
+)
+
 
 def run_case(progress: Progress, case: TransposeCase, options: Options) -> dict[str, Any]:
     """Measures one case on the GPU; returns its entry for the results file."""
@@ -62,7 +66,7 @@ def run_case(progress: Progress, case: TransposeCase, options: Options) -> dict[
     competitors: dict[str, Candidates] = {
         BASELINE: {"torch copy_": lambda: lambda: target.copy_(x)},
         "torch": {"copy_ of the transpose": lambda: lambda: output.tensor.copy_(x.T)},
-        OWN: own.candidates("transpose", (x,), output, {}, options.backend),
+        OWN: own.candidates("transpose", (x,), output, {}, options.backend, SCHEDULES),
     }
     contest = Contest(
         case=case.name,
