@@ -26,6 +26,7 @@ bool inside(const Resource& resource, std::uint32_t offset, int bytes, int line)
 
 // Loads to LDS: lane l's bytes land at `tile` + `bytes` l, some time before wait_loads lets the wave go on.
 void load_lds(void* tile, const Resource& resource, std::uint32_t offset, int bytes, int line);
+void count_load();  // of a load to registers, which wait_loads counts too
 void wait_loads(int pending, int line);
 
 }  // namespace emulator::amd

@@ -11,6 +11,7 @@ from tilegen.target import Target, load_target, target_names
 
 _WIDTHS: tuple[Value, ...] = (16, 8, 4, 2)
 _CARRIERS = {16: "u32x4", 8: "u32x2", 4: "u32", 2: "u16"}
+_SUFFIXES = {16: "x4", 8: "x2", 4: "", 2: ""}
 _TYPES = {"float16": "fp16", "bfloat16": "bf16"}
 _NATIVE = {"float16": "_Float16", "bfloat16": "__bf16"}
 _MFMA: tuple[Value, ...] = tuple(
@@ -38,7 +39,12 @@ def _isa(values: Values) -> Mapping[str, object]:
 
 def _bits(values: Values) -> Mapping[str, object]:
     size = int(values["bytes"])
-    return {"isa": "CDNA", "bits": 8 * size, "carrier": _CARRIERS[size]}
+    return {
+        "isa": "CDNA",
+        "bits": 8 * size,
+        "carrier": _CARRIERS[size],
+        "instruction": f"dword{_SUFFIXES[size]}",
+    }
 
 
 def _masks(values: Values) -> Mapping[str, object]:
@@ -84,4 +90,5 @@ RULES: tuple[Rule, ...] = (
     Rule("schedule", context=_masks),
     Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2")),), context=_isa),
     Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32",)))),
+    Rule("int4_pair", (("type", ("f16",)), ("apart", (16, 4)))),
 )

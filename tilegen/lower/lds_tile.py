@@ -21,6 +21,11 @@ def place(tile: CExpr, layout: SharedLayout, row: CExpr, chunk: CExpr, rest: CEx
     return c.index(tile, stored, column if rest is None else c.add(column, rest))
 
 
+def swizzled_chunk(layout: SharedLayout, row: CExpr, chunk: CExpr) -> CExpr:
+    """The chunk of a row that is stored where `chunk` would be without a swizzle: XORs undo themselves."""
+    return _exclusive_or(chunk, row, layout.chunk_xors)
+
+
 def _exclusive_or(value: CExpr, row: CExpr, xors: tuple[Xor, ...]) -> CExpr:
     for xor in xors:
         bits = c.mod(c.div(row, xor.divisor), xor.extent)

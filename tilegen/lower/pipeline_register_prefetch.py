@@ -25,7 +25,7 @@ from tilegen.lower.loops import LoopHead, loop_head
 from tilegen.lower.scalars import lower_for
 from tilegen.lower.shared_tiles import buffer_member
 from tilegen.lower.statements import lower_statements
-from tilegen.lower.tile_copy import declare_registers, load, store
+from tilegen.lower.tile_copy import declare_registers, load, load_to_lds, store
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Literal, Name
 from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC
@@ -40,11 +40,16 @@ ADDRESS_REGISTERS = 64  # of a loop, beside its tiles and operands
 
 @dataclass(frozen=True, slots=True)
 class _Carrier:
-    """The functions that carry one tile: `load_A(k)` to registers, `store_A(stage)` to LDS."""
+    """The functions that carry one tile: `load_A(k)` to registers and `store_A(stage)` to LDS, or `load_A(k, stage)`
+    without registers, where `store` is empty."""
 
     tile: TileCopy
     load: str
     store: str
+
+    @property
+    def direct(self) -> bool:
+        return not self.store
 
 
 def lower_pipelined(context: Context, loop: Stmt) -> list[CStmt]:
@@ -135,6 +140,8 @@ class _Pipeline:
         """Registers of a tile, and the functions that fill and empty them."""
         context = self.context
         buffer = tile.copy.target.buffer.name
+        if tile.direct and self.stages > 1:
+            return self.direct_carrier(tile)
         registers = context.name(f"{tile.name}_next")
         carrier = _Carrier(tile, context.name(f"load_{tile.name}"), context.name(f"store_{tile.name}"))
         self.carriers.append(carrier)
@@ -153,6 +160,20 @@ class _Pipeline:
             Declare("auto", carrier.store, Lambda(stage, tuple(storing)), const=True),
         ]
 
+    def direct_carrier(self, tile: TileCopy) -> list[CStmt]:
+        """The function that loads a tile to LDS."""
+        context = self.context
+        buffer = tile.copy.target.buffer.name
+        carrier = _Carrier(tile, context.name(f"load_{tile.name}"), "")
+        self.carriers.append(carrier)
+        comment = context.comment(tile.copy.location)
+        context.primitive("wait_loads")
+        context.ring_stage[buffer] = Name("stage")
+        loading = load_to_lds(context, tile, self.within(tile))
+        context.ring_stage.pop(buffer, None)
+        parameters = (("int", self.head.variable), ("int", "stage"))
+        return [*comment, Declare("auto", carrier.load, Lambda(parameters, tuple(loading)), const=True)]
+
     def within(self, tile: TileCopy) -> CExpr | None:
         """Where the loop's variable picks a matrix of a larger tensor, tiles past the loop's end are outside it."""
         region = tile.copy.source
@@ -162,11 +183,30 @@ class _Pipeline:
         return c.operation("<", self.head.variable, self.head.stop)
 
     def load(self, iteration: CExpr) -> list[CStmt]:
-        return [Expression(c.call(carrier.load, iteration)) for carrier in self.carriers]
+        """Tiles to registers."""
+        return [
+            Expression(c.call(carrier.load, iteration)) for carrier in self.carriers if not carrier.direct
+        ]
 
     def store(self, stage: CExpr) -> list[CStmt]:
+        """Tiles from registers to LDS."""
         arguments = (stage,) if self.stages > 1 else ()
-        return [Expression(c.call(carrier.store, *arguments)) for carrier in self.carriers]
+        return [
+            Expression(c.call(carrier.store, *arguments)) for carrier in self.carriers if not carrier.direct
+        ]
+
+    def load_direct(self, iteration: CExpr, stage: CExpr) -> list[CStmt]:
+        """Tiles to LDS, without registers."""
+        return [
+            Expression(c.call(carrier.load, iteration, stage)) for carrier in self.carriers if carrier.direct
+        ]
+
+    def landed(self) -> list[CStmt]:
+        """Waits for the loads to LDS; those to registers, issued after them, may go on."""
+        if not any(carrier.direct for carrier in self.carriers):
+            return []
+        pending = sum(carrier.tile.transfer.loads for carrier in self.carriers if not carrier.direct)
+        return [Expression(c.call("wait_loads", template=(pending,)), comment="what goes to LDS has landed")]
 
     def synchronise(self, comment: str = "") -> CStmt:
         return Expression(c.call("block_sync_lds"), comment=comment)
@@ -183,11 +223,14 @@ class _Pipeline:
     def prologue(self) -> list[CStmt]:
         """The first tile in LDS, the second in registers."""
         start = self.head.start
-        out: list[CStmt] = [Blank(), Comment("Prologue: the first tile to LDS, the second to registers")]
+        through = any(not carrier.direct for carrier in self.carriers)
+        second = ", the second to registers" if through else ""
+        out: list[CStmt] = [Blank(), Comment(f"Prologue: the first tile to LDS{second}")]
         out += self.load(start)
         if self.reused():
             out.append(self.synchronise("every wave has left the tiles of before"))
-        return [*out, *self.store(Literal(0)), *self.load(c.add(start, 1)), self.synchronise()]
+        out += [*self.load_direct(start, Literal(0)), *self.store(Literal(0)), *self.load(c.add(start, 1))]
+        return [*out, *self.landed(), self.synchronise()]
 
     def reused(self) -> bool:
         """Whether LDS may be in use when the loop begins: it runs again, or something before it used the same bytes."""
@@ -203,7 +246,8 @@ class _Pipeline:
         last: list[CStmt] = []
         if double:
             first.append(Declare("int", "stage", self.stage_of(), const=True))
-            first += [*self.store(c.sub(1, "stage")), *self.load(ahead)]
+            first += self.advance()
+            last += self.landed()
             last.append(self.synchronise(f"tile {self.head.variable} has been read, the next is in LDS"))
             self.open_rings(Name("stage"))
         else:
@@ -212,6 +256,12 @@ class _Pipeline:
         body = lower_statements(self.context, self.rest())
         self.close_rings()
         return [self.loop_of([*first, *body, Blank(), *last])]
+
+    def advance(self) -> list[CStmt]:
+        """With two LDS tiles: the next tile to the other one, the tile after it to registers."""
+        other = c.sub(1, "stage")
+        following, ahead = c.add(self.variable, 1), c.add(self.variable, 2)
+        return [*self.store(other), *self.load_direct(following, other), *self.load(ahead)]
 
     def loop_of(self, body: list[CStmt]) -> CStmt:
         head = self.head
@@ -319,9 +369,15 @@ class _GemmLoop:
 
     def counts(self) -> tuple[int, int]:
         """(LDS writes, global loads) of a thread and iteration."""
-        transfers = [carrier.tile.transfer for carrier in self.pipeline.carriers]
+        transfers = [carrier.tile.transfer for carrier in self.pipeline.carriers if not carrier.direct]
         writes = sum(t.blocks * (t.piece if t.transposes else 1) for t in transfers)
         return writes, sum(t.loads for t in transfers)
+
+    def what_advances(self) -> str:
+        k = self.pipeline.head.variable
+        through = any(not carrier.direct for carrier in self.pipeline.carriers)
+        registers = f", tile {k} + 2 to registers" if through else ""
+        return f"Tile {k} + 1 to LDS{registers}, under the steps of tile {k}"
 
     def double(self) -> list[CStmt]:
         """Two LDS tiles: one barrier, behind which the last step still multiplies."""
@@ -332,12 +388,12 @@ class _GemmLoop:
         k = pipeline.head.variable
         return [
             Declare("int", "stage", pipeline.stage_of(), const=True),
-            Comment(f"Tile {k} + 1 to LDS, tile {k} + 2 to registers, under the steps of tile {k}"),
-            *pipeline.store(other),
-            *pipeline.load(c.add(pipeline.variable, 2)),
+            Comment(self.what_advances()),
+            *pipeline.advance(),
             *self.context.comment(self.gemm.location),
             *self.steps_ahead(last, stage),
             self.schedule(last * self.reads, writes, loads, last * self.mfmas),
+            *pipeline.landed(),
             pipeline.synchronise(f"tile {k} has been read, tile {k} + 1 is in LDS"),
             Blank(),
             self.read(Literal(0), Literal(0), other),

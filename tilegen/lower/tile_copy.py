@@ -12,7 +12,7 @@ from tilegen.lower.scalar import extent_expression, ranges, scalar
 from tilegen.lower.threads import coordinate
 from tilegen.model import build as c
 from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Ternary
-from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC, Scope
+from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC, Scope
 from tilegen.schedule.tile_copy import TileCopy, tile_copy
 
 FULL_ACCESS = 16  # bytes
@@ -143,6 +143,41 @@ def load(context: Context, tile: TileCopy, registers: str, within: CExpr | None 
     if transfer.blocks > 1:
         body = [ForC("i", Literal(0), Literal(transfer.blocks), tuple(body), unroll=True)]
     return [*out, *body]
+
+
+def load_to_lds(context: Context, tile: TileCopy, within: CExpr | None = None) -> list[CStmt]:
+    """Global memory to the LDS tile (of the open ring stage) without registers: a wave fills 64 chunks in a row."""
+    source, buffer = tile.copy.source, tile.copy.target.buffer
+    layout = context.decisions.layout(buffer)
+    lanes = context.target.limits.warp_size
+    chunks = layout.columns // layout.chunk
+    waves = context.plan.threads // lanes
+    loads = layout.rows // (lanes // chunks) // waves
+    name = "window"
+    i: CExpr = Name("i") if loads > 1 else Literal(0)
+    own_rows = lanes // chunks
+    wave_rows = c.add(
+        c.mul(own_rows, context.threads.name("wave")) if waves > 1 else 0, c.mul(own_rows * waves, i)
+    )
+    lane = context.threads.name("lane")
+    chunk = lds_tile.swizzled_chunk(layout, Name("row"), c.mod(lane, chunks))
+    target = shared_tiles.tile(context, buffer.name)
+    first = (
+        c.index(target, "first_row", 0)
+        if buffer.rank > 1
+        else c.index(target, c.mul(layout.chunk * lanes, i))
+    )
+    context.primitive("buffer_load_lds", bytes=FULL_ACCESS)
+    offset = c.call(c.member(name, "offset"), "row", c.mul(layout.chunk, chunk))
+    body = (
+        Declare("int", "first_row", wave_rows, const=True, comment="of the wave"),
+        Declare("int", "row", c.add("first_row", c.div(lane, chunks)), const=True),
+        Expression(
+            c.call(f"buffer_load_lds_b{8 * FULL_ACCESS}", Prefix("&", first), f"{name}_resource", offset)
+        ),
+    )
+    out = window(context, source, name, rows_name(context, buffer), within)
+    return [*out, _loop("i", loads, list(body))]
 
 
 # ------------------------------------------------------------------------------------------- LDS

@@ -48,6 +48,7 @@ auto half_of(const Half8& value, int first) {
 template <class Value>
 Value buffer_load(amd::Resource resource, std::uint32_t offset, int line) {
   Value value;
+  amd::count_load();
   if (amd::inside(resource, offset, int(sizeof(Value)), line))
     __builtin_memcpy(&value, resource.base + offset, sizeof(Value));
   else

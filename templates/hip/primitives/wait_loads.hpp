@@ -1,5 +1,6 @@
-// s_waitcnt vmcnt(kPending): all but the last kPending loads of this wave have arrived, those to LDS too
+// s_waitcnt vmcnt(kPending): all but the last kPending loads of this wave have arrived, those to LDS among them
 template <int kPending>
 TILEGEN_DEVICE void wait_loads() {
-  __builtin_amdgcn_s_waitcnt((kPending & 15) | (kPending >> 4) << 14 | 0x0F70);  // expcnt and lgkmcnt are not waited for
+  constexpr int kOthers = 0x0F70;  // expcnt and lgkmcnt: not waited for
+  __builtin_amdgcn_s_waitcnt(kOthers | (kPending & 15) | (kPending >> 4) << 14);
 }

@@ -63,6 +63,11 @@ void load_lds(void* tile, const Resource& resource, std::uint32_t offset, int by
   nvidia::commit(loads);
 }
 
+void count_load() {
+  nvidia::CopyGroups& loads = machine.current->nvidia.copies;
+  if (loads.component != 0) nvidia::commit(loads);
+}
+
 void wait_loads(int pending, int line) { nvidia::cp_async_wait(pending, line); }
 
 }  // namespace emulator::amd
