@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tilegen.emit.shared_storage import SharedLayoutError, shared_layout, shared_lines
+from tilegen.emit.shared_storage import shared_lines
 from tilegen.model.expressions import Literal
 from tilegen.model.kernel import SharedMember
+from tilegen.model.shared_layout import SharedLayoutError, shared_layout
 
 
 def member(

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import Line
 from tilegen.emit.printer import fits
-from tilegen.emit.shared_storage import shared_layout, shared_lines
+from tilegen.emit.shared_storage import shared_lines
 from tilegen.errors import TilegenError
 from tilegen.model.expressions import Literal
 from tilegen.model.kernel import Constant, KernelModel
+from tilegen.model.shared_layout import shared_layout
 
 _CONSTANT_NAME = re.compile(r"\bk[A-Z]\w*")
 _LOCAL_DEFINITION = re.compile(

@@ -6,7 +6,6 @@ import re
 
 from tilegen.emit.configuration import Constants, storage_lines
 from tilegen.emit.device_types import device_types
-from tilegen.emit.dialect import Dialect, dialect_of
 from tilegen.emit.header_comment import header_comment
 from tilegen.emit.launcher import launcher_text
 from tilegen.emit.lines import Line, logical_lines
@@ -16,6 +15,7 @@ from tilegen.emit.signature import kernel_signature
 from tilegen.emit.templating import render_template, template_value
 from tilegen.emit.used_primitives import used_primitives
 from tilegen.emit.wrap import physical_lines
+from tilegen.model.dialect import Dialect, dialect_of
 from tilegen.model.kernel import KernelModel, TensorMap
 
 SCALAR_HELPERS = ("infinity", "not_a_number", "floor_div", "floor_mod")

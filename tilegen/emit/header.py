@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from tilegen.emit.dialect import dialect_of
 from tilegen.emit.header_comment import header_comment
 from tilegen.emit.lines import Line, comment_lines
 from tilegen.emit.signature import launcher_comment, launcher_signature
 from tilegen.emit.templating import render_template
 from tilegen.emit.wrap import physical_lines
+from tilegen.model.dialect import dialect_of
 from tilegen.model.kernel import KernelModel
 
 

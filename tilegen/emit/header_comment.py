@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Iterable
 
 import tilegen
-from tilegen.emit.dialect import SHORT_NAMES, dialect_of
 from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import COLUMNS
 from tilegen.emit.signature import restricted
 from tilegen.ir.types import DType
+from tilegen.model.dialect import SHORT_NAMES, dialect_of
 from tilegen.model.kernel import BufferRow, KernelModel, TensorArgument
 
 _TITLE_COLUMN = 87

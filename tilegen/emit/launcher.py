@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilegen.emit.dialect import Dialect, dialect_of
 from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import Line, comment_lines
 from tilegen.emit.printer import print_statements
 from tilegen.emit.signature import launcher_comment, launcher_signature
 from tilegen.emit.templating import render_template
 from tilegen.emit.tensor_maps import encode_calls, encoder_values
+from tilegen.model.dialect import Dialect, dialect_of
 from tilegen.model.expressions import (
     CallC,
     CExpr,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilegen.emit.dialect import Dialect, dialect_of
 from tilegen.ir.types import DType
+from tilegen.model.dialect import Dialect, dialect_of
 from tilegen.model.kernel import KernelModel, PointerParameter, ScalarParameter, TensorMap
 
 _PLAIN = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilegen.emit.dialect import DialectError
+from tilegen.model.dialect import DialectError
 from tilegen.model.expressions import Braces, CallC, CExpr, Literal, Name, StaticCast
 from tilegen.model.kernel import KernelModel, TensorMap
 from tilegen.model.transform import rewritten

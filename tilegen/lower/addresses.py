@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tilegen.emit.dialect import SHORT_NAMES
 from tilegen.inference.shared import SharedLayout
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Buffer
@@ -14,6 +13,7 @@ from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import extent_expression
 from tilegen.model import build as c
+from tilegen.model.dialect import SHORT_NAMES
 from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Reinterpret, StaticCast
 
 LARGEST_INT = 2**31 - 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilegen.emit.dialect import dialect_of
 from tilegen.ir.types import DType
+from tilegen.model.dialect import dialect_of
 
 
 def type_name(dtype: DType, language: str) -> str:

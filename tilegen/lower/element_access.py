@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilegen.emit.dialect import Dialect
 from tilegen.errors import TilegenError
 from tilegen.inference.access import Digit, register_digits
 from tilegen.inference.exchange import sequential_variables
@@ -27,6 +26,7 @@ from tilegen.lower.element_names import ElementNames, owner_conditions
 from tilegen.lower.register_index import Symbol, digit_sum
 from tilegen.lower.scalar import dialect, scalar
 from tilegen.model import build as c
+from tilegen.model.dialect import Dialect
 from tilegen.model.expressions import CExpr, Literal, Name, Ternary
 
 Key = tuple[str, tuple[Expr, ...]]

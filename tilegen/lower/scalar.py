@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilegen.emit.dialect import Dialect, dialect_of
-from tilegen.emit.scalar import Environment, translate
 from tilegen.ir.expressions import Const, Expr, Load
 from tilegen.lower.context import Context
+from tilegen.lower.translate import Environment, translate
+from tilegen.model.dialect import Dialect, dialect_of
 from tilegen.model.expressions import CExpr
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilegen.emit.shared_storage import shared_layout
 from tilegen.model.kernel import SharedMember
+from tilegen.model.shared_layout import shared_layout
 
 
 def order_members(members: list[SharedMember]) -> list[SharedMember]:

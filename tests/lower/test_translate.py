@@ -9,9 +9,7 @@ from random import Random
 
 import pytest
 
-from tilegen.emit.dialect import CUDA, HIP, Dialect, DialectError, dialect_of
 from tilegen.emit.expressions import expression_text
-from tilegen.emit.scalar import Environment, ScalarError, translate
 from tilegen.emit.templating import render_template
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr, Load, Var
@@ -30,6 +28,8 @@ from tilegen.ir.types import (
     int64,
     uint32,
 )
+from tilegen.lower.translate import Environment, ScalarError, translate
+from tilegen.model.dialect import CUDA, HIP, Dialect, DialectError, dialect_of
 from tilegen.model.expressions import Name
 
 i, j = Var("i"), Var("j")

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from tilegen.emit.dialect import Dialect
-from tilegen.emit.functions import CLASSIFICATIONS, INTEGER_FUNCTIONS, float_function
 from tilegen.errors import TilegenError
 from tilegen.ir.affine import Ranges, interval
 from tilegen.ir.expressions import (
@@ -29,6 +27,8 @@ from tilegen.ir.expressions import (
     Var,
 )
 from tilegen.ir.types import DType, float32
+from tilegen.lower.functions import CLASSIFICATIONS, INTEGER_FUNCTIONS, float_function
+from tilegen.model.dialect import Dialect
 from tilegen.model.expressions import CallC, CExpr, Literal, Name, Operation, Prefix, StaticCast, Ternary
 
 
