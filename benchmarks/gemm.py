@@ -7,6 +7,7 @@ time limit; kernels are compiled in parallel first.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -25,9 +26,9 @@ from benchmarks.cases import (
 from benchmarks.contest import OWN, Options
 from benchmarks.gemm_case import run_case
 from benchmarks.gemm_costs import GENERATION_BAR, LAUNCH_BAR, NVRTC_BAR, generation, launch_overhead
-from benchmarks.isolation import Deadline, Limits, run_isolated
+from benchmarks.isolation import Deadline, Limits, Progress, run_isolated
 from benchmarks.measure import mean_ratio
-from benchmarks.prepare import backend_of, compile_all, gemm_variants, summary
+from benchmarks.prepare import backend_of, compile_all, gemm_variants, in_parallel, summary
 from benchmarks.results import RESULTS, Report, ratio_cell, require_device, table
 from benchmarks.runner import CASE_LIMITS, run_cases
 from benchmarks.schedules import Schedule, default_schedule
@@ -35,6 +36,7 @@ from tilegen.errors import TilegenError
 from tilegen.runtime.compilation import Backend
 
 _COST_LIMITS = Limits(total=60.0, silence=40.0)
+_WARM_JOBS = 10  # processes with a CUDA context each
 _NCU_SECONDS = 40.0  # kept for each profiled launch
 
 
@@ -106,6 +108,8 @@ def run(arguments: argparse.Namespace, deadline: Deadline) -> Report:
         variants = gemm_variants(cases, options.search)
         compiled, left = compile_all(variants, options.backend, arguments.jobs, deadline)
         print(summary(compiled, left), flush=True)
+        if "triton" in options.peers:
+            warm_triton(cases, arguments.jobs, deadline)
     if not arguments.no_costs:
         measure_costs(report, options.backend, deadline)
     limits = Limits(arguments.time_limit, min(CASE_LIMITS.silence, arguments.time_limit))
@@ -113,6 +117,36 @@ def run(arguments: argparse.Namespace, deadline: Deadline) -> Report:
     if arguments.ncu:
         count_conflicts(report, cases, options.backend, deadline)
     return report
+
+
+def warm_triton(cases: Sequence[GemmCase], jobs: int, deadline: Deadline) -> None:
+    """Compiles the peer's configurations in parallel, as tilegen's are; its cache is on disk."""
+    if importlib.util.find_spec("triton") is None:
+        return
+    outcome = run_isolated(_warm_calls, (list(cases),), deadline.limits(_COST_LIMITS))
+    failed, left = in_parallel(_warm, outcome.value or [], min(jobs, _WARM_JOBS), deadline)
+    _say(f"{len(failed)} Triton kernels compiled, {left} left out")
+    for text in [text for text in failed if text][:4]:
+        _say(f"  Triton: {text}")
+
+
+def _warm_calls(progress: Progress, cases: Sequence[GemmCase]) -> list[tuple[Any, ...]]:
+    """The distinct kernels of the peer; in a child, which may import it."""
+    from benchmarks import triton_gemm
+
+    found: dict[tuple[Any, ...], None] = {}
+    for case in cases:
+        rows = case.problem.M
+        for position in range(len(triton_gemm.configurations(rows)) if case.kind == "matmul" else 0):
+            kind = 64 if rows <= 64 else 256 if rows <= 256 else 512
+            found[(case.dtype, *case.transposes, kind, position)] = None
+    return list(found)
+
+
+def _warm(*arguments: Any) -> str:
+    from benchmarks import triton_gemm
+
+    return str(triton_gemm.warm(*arguments))
 
 
 def measure_costs(report: Report, backend: Backend, deadline: Deadline) -> None:

@@ -15,12 +15,12 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.cases import GemmCase, acceptance_cases
 from benchmarks.gemm_case import searched
@@ -28,6 +28,8 @@ from benchmarks.isolation import Deadline
 from benchmarks.schedules import default_schedule
 from tilegen.errors import TilegenError
 from tilegen.runtime.compilation import Backend, compile_image, for_capability
+
+Result = TypeVar("Result")
 
 _DEVICE = (9, 0)  # compute capability of the machine that the kernels are for
 _NOTE = "prepared.json"
@@ -103,10 +105,21 @@ def compile_all(
     Returns:
         what was compiled, and how many variants were left.
     """
+    return in_parallel(compile_variant, [(variant, backend) for variant in variants], jobs, deadline)
+
+
+def in_parallel(
+    function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], jobs: int, deadline: Deadline
+) -> tuple[list[Result], int]:
+    """Makes the calls in `jobs` processes until done or out of time.
+
+    Returns:
+        the results there are, in the calls' order, and how many calls were left.
+    """
     context = get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.preload"])
     pool = ProcessPoolExecutor(jobs, mp_context=context)
-    futures = [pool.submit(compile_variant, variant, backend) for variant in variants]
+    futures = [pool.submit(function, *call) for call in calls]
     done, left = wait(futures, timeout=deadline.remaining())
     pool.shutdown(wait=not left, cancel_futures=True)
     return [future.result() for future in futures if future in done], len(left)

@@ -180,6 +180,21 @@ def _persistent_launcher(
     return run
 
 
+def warm(dtype: str, transpose_a: bool, transpose_b: bool, rows: int, position: int) -> str:
+    """Compiles one configuration into Triton's cache by running it on a small product; returns what went wrong."""
+    configuration = configurations(rows)[position]
+    generator = torch.Generator("cuda").manual_seed(0)
+    a, b = (
+        torch.randn((512, 512), generator=generator, device="cuda").to(getattr(torch, dtype)) for _ in "ab"
+    )
+    try:
+        launcher(a, b, torch.empty_like(a), transpose_a, transpose_b, configuration)()
+        torch.cuda.synchronize()
+    except Exception as error:
+        return f"{configuration}: {type(error).__name__}: {error}"[:200]
+    return ""
+
+
 def candidates(
     a: Any, b: Any, c: Any, transpose_a: bool, transpose_b: bool
 ) -> dict[str, Callable[[], Callable[[], Any]]]:
