@@ -144,7 +144,7 @@ def chained(Q, K, V, block_M: int = 64, block_N: int = 64, num_stages: int = 2, 
     Q: T.Tensor((S, D), T.float16)
     K: T.Tensor((R, D), T.float16)
     V: T.Tensor((R, D), T.float16)
-    O = T.empty((S, D), T.float32)  # noqa: E741
+    O = T.empty((S, D), T.float32)
     with T.Kernel(T.ceildiv(S, block_M), threads=threads) as bx:
         Q_shared = T.alloc_shared((block_M, 64), T.float16)
         K_shared = T.alloc_shared((block_N, 64), T.float16)
@@ -164,3 +164,40 @@ def chained(Q, K, V, block_M: int = 64, block_N: int = 64, num_stages: int = 2, 
             T.gemm(weights, V_shared, O_local, policy=T.GemmWarpPolicy.FullRow)
         T.copy(O_local, O[bx * block_M, 0])
     return O
+
+
+@tilegen.jit
+def both_ways(A, B, threads: int = 128):
+    """C = A B + A^T B: one shared tile, contiguous along k for one gemm only."""
+    N = T.const("N")
+    A: T.Tensor((64, 64), T.float16)
+    B: T.Tensor((64, N), T.float16)
+    C = T.empty((64, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), threads=threads) as bx:
+        A_shared = T.alloc_shared((64, 64), T.float16)
+        B_shared = T.alloc_shared((64, 64), T.float16)
+        C_local = T.alloc_fragment((64, 64), T.float32)
+        T.clear(C_local)
+        T.copy(A, A_shared)
+        T.copy(B[0, bx * 64], B_shared)
+        T.gemm(A_shared, B_shared, C_local)
+        T.gemm(A_shared, B_shared, C_local, transpose_A=True)
+        T.copy(C_local, C[0, bx * 64])
+    return C
+
+
+@tilegen.jit
+def squares(A, threads: int = 64):
+    """A A^T: one tile is both operands, with different lanes for its rows."""
+    M, K = T.const("M, K")
+    A: T.Tensor((M, K), T.float16)
+    C = T.empty((M, M), T.float32)
+    with T.Kernel(T.ceildiv(M, 32), threads=threads) as bx:
+        A_shared = T.alloc_shared((32, 64), T.float16)
+        C_local = T.alloc_fragment((32, 32), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+            T.copy(A[bx * 32, k * 64], A_shared)
+            T.gemm(A_shared, A_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[bx * 32, bx * 32])
+    return C

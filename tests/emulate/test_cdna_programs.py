@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cdna_programs import batched, chained, gated, gemm, scaled, split
+from cdna_programs import batched, both_ways, chained, gated, gemm, scaled, split, squares
 
 import tilegen.language as T
 from tilegen.emulate import EmulationError, run
@@ -79,6 +79,18 @@ def test_accumulators_become_an_operand_without_moving(target: str, num_stages: 
     source = check(chained, [q, k, v], expected, 5e-4, target, num_stages=num_stages)
     assert "__shfl" not in source
     assert "weights_shared" not in source
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_one_tile_is_read_along_both_axes(target: str) -> None:
+    a, b = halves(64, 64), halves(64, 136)
+    check(both_ways, [a, b], wide(a) @ wide(b) + wide(a).T @ wide(b), 1e-5, target)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_one_tile_is_both_operands(target: str) -> None:
+    a = halves(32, 136)
+    check(squares, [a], wide(a) @ wide(a).T, 1e-5, target)
 
 
 # ---- Seeded bugs ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tilegen.target import Target
 FAMILIES = ("wgmma", "mfma", "mma_sync")
 """In order of preference. The module `gemm_<family>` answers why_not(gemm, threads, target) and
 decide(gemm, threads, target); where shared operands want another layout than the hardware's swizzle, it offers
-operand_layout(decision, which, buffer, target)."""
+operand_layout(decision, which, buffer, target), and says READS_ANY_LAYOUT = True where it can do with any."""
 
 
 def family_module(family: str) -> ModuleType:
@@ -98,12 +98,17 @@ def _fix_shared(
         layout = _operand_layout(decision, which, buffer, target)
         known = decisions.shared.get(buffer.name)
         if known is not None and known != layout:
-            if buffer.name not in owners:
+            if buffer.name not in owners or _reads_any_layout(decision):
                 continue  # the user's annotation stands; the lowering checks what it can read
             raise _clash(buffer, gemm, layout, owners[buffer.name], known)
         decisions.shared[buffer.name] = layout
         decisions.reasons[buffer.name] = f"operand {which.upper()} of {decision.atom} at {gemm.location}"
         owners.setdefault(buffer.name, gemm)
+
+
+def _reads_any_layout(decision: GemmDecision) -> bool:
+    """Whether operands may lie in shared memory as another gemm wants them, if at a cost."""
+    return bool(getattr(family_module(decision.family), "READS_ANY_LAYOUT", False))
 
 
 def _operand_layout(decision: GemmDecision, which: str, buffer: Buffer, target: Target) -> SharedLayout:

@@ -15,6 +15,7 @@ from tilegen.ir.nodes import Gemm
 from tilegen.target import Target
 
 __all__ = [
+    "READS_ANY_LAYOUT",
     "decide",
     "lane_k",
     "operand_conflicts",
@@ -24,6 +25,9 @@ __all__ = [
     "step_k",
     "why_not",
 ]
+
+
+READS_ANY_LAYOUT = True  # lanes address LDS themselves, if element by element
 
 
 def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:

@@ -14,7 +14,7 @@ from tilegen.inference.mfma_operands import WAVE, lane_k, operand_fragment, step
 from tilegen.inference.shared import SharedLayout
 from tilegen.ir.nodes import Gemm, Region
 from tilegen.lower import lds_tile, shared_tiles
-from tilegen.lower.addresses import as_vector, vector_type
+from tilegen.lower.addresses import as_vector, shared_element_at, vector_type
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import scalar
 from tilegen.lower.threads import coordinate
@@ -73,15 +73,49 @@ def declare_operand(gemm: Gemm, decision: GemmDecision, which: str, name: str) -
 
 
 def read_operand(context: Context, gemm: Gemm, which: str, into: CExpr, step: CExpr) -> CStmt:
-    """Reads one step of an operand from LDS."""
+    """Reads one step of an operand from LDS: 16 bytes at once where k is contiguous there, else by elements."""
     decision = context.decisions.gemms[gemm]
     region = gemm.a if which == "a" else gemm.b
     layout = context.decisions.layout(region.buffer)
+    neighbours = lane_k(decision)
+    target = c.index(into, repeat_index(decision, which))
+    major = decision.a_major if which == "a" else decision.b_major
+    whole = layout.group % neighbours == 0 and layout.padding % neighbours == 0
+    if layout.transposed != (major == "MN") or not whole:
+        return _gather_operand(context, gemm, which, target, step)
     place = _operand_place(context, region, layout, decision, which, step)
-    vector = as_vector(place.element, region.buffer.dtype, lane_k(decision), "hip", const=True)
-    position = repeat_index(decision, which)
-    body = (Declare("int", "row", place.row, const=True), AssignC(c.index(into, position), vector))
+    vector = as_vector(place.element, region.buffer.dtype, neighbours, "hip", const=True)
+    body = (Declare("int", "row", place.row, const=True), AssignC(target, vector))
     return each_repeat(decision, which, body)
+
+
+def _gather_operand(context: Context, gemm: Gemm, which: str, into: CExpr, step: CExpr) -> CStmt:
+    """Element by element, from a tile that other statements want with another axis contiguous."""
+    decision = context.decisions.gemms[gemm]
+    region = gemm.a if which == "a" else gemm.b
+    buffer = region.buffer
+    fragment = operand_fragment(decision, which)
+    position = (repeat_index(decision, which), step, Name("e"))
+    own, k = (coordinate(fragment, axis, position, context.threads) for axis in (0, 1))
+    transposed = (decision.a_major if which == "a" else decision.b_major) == "MN"
+    indices = [scalar(context, offset) for offset in region.offsets]
+    names = ("k", "row") if transposed else ("row", "k")
+    for axis, name in zip(region.kept, names, strict=True):
+        indices[axis] = c.add(indices[axis], name)
+    element = shared_element_at(
+        context,
+        buffer.name,
+        context.decisions.layout(buffer),
+        shared_tiles.extent_constants(context, buffer),
+        indices,
+    )
+    body = (
+        Declare("int", "row", own, const=True),
+        Declare("int", "k", k, const=True),
+        AssignC(c.index(into, "e"), element),
+    )
+    inner = ForC("e", Literal(0), Literal(lane_k(decision)), body, unroll=True)
+    return each_repeat(decision, which, (inner,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,26 +132,23 @@ def _operand_place(
     which: str,
     step: CExpr,
 ) -> _Place:
-    """Where a lane finds its part of row `repeat` of an operand in a step: the row, and the first element there."""
-    fragment = operand_fragment(decision, which)
+    """Where a lane finds its part of a repetition of an operand in a step: the row, and the first element there."""
     neighbours = lane_k(decision)
-    units = _scaled(fragment, neighbours)
     position = (repeat_index(decision, which), step, Literal(0))
-    row = coordinate(fragment, 0, position, context.threads)
-    unit = coordinate(units, 1, position, context.threads)
+    fragment = operand_fragment(decision, which)
     offsets = [scalar(context, region.offsets[axis]) for axis in region.kept]
     if layout.transposed:
         offsets.reverse()
-    leading = _leading_rows(context, region, layout)
-    row = c.add(row, offsets[0], leading)
-    if neighbours == layout.chunk:
-        chunk, rest = c.add(unit, c.div(offsets[1], neighbours)), None
-    else:
-        unit = c.add(unit, c.div(offsets[1], neighbours))
-        per_chunk = layout.chunk // neighbours
-        chunk, rest = c.div(unit, per_chunk), c.mul(neighbours, c.mod(unit, per_chunk))
+    own = coordinate(fragment, 0, position, context.threads)
+    row = c.add(own, offsets[0], _leading_rows(context, region, layout))
+    unit = coordinate(_scaled(fragment, neighbours), 1, position, context.threads)
+    unit = c.add(unit, c.div(offsets[1], neighbours))
     tile = _flat(shared_tiles.tile(context, region.buffer.name), region)
-    return _Place(row, lds_tile.place(tile, layout, Name("row"), chunk, rest))
+    if neighbours == layout.chunk:
+        return _Place(row, lds_tile.place(tile, layout, Name("row"), unit))
+    per_chunk = layout.chunk // neighbours
+    rest = c.mul(neighbours, c.mod(unit, per_chunk))
+    return _Place(row, lds_tile.place(tile, layout, Name("row"), c.div(unit, per_chunk), rest))
 
 
 def _leading_rows(context: Context, region: Region, layout: SharedLayout) -> CExpr:
