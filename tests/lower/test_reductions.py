@@ -141,3 +141,9 @@ def test_whole_warps_on_rows_need_no_shared_memory() -> None:
 def test_registers_beyond_the_tile_count_as_the_identity() -> None:
     text = kernel_text(generated(programs.row_reduction, "sm_90a", [_single(8, 229)], kind="max"))
     assert "column < 229 ? x[r] : -infinity()" in text
+
+
+def test_reductions_across_warps_take_turns_and_wait_once_each() -> None:
+    text = kernel_text(generated(programs.softmax, "sm_90a", [_single(8, 1024).astype(ml_dtypes.bfloat16)], bm=1))
+    assert text.count("__syncthreads();") == 2
+    assert "reduction_float32[warp] = top[0]" in text and "reduction_float32_2[warp] = total[0]" in text

@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.shared import SharedLayout
-from tilegen.ir.nodes import AtomicTile, Buffer, Copy, Fill, Gemm, ParallelFor, Stmt
+from tilegen.ir.nodes import AtomicTile, Buffer, Copy, Fill, Gemm, ParallelFor, Reduce, Stmt
 
 Family = Literal["wgmma", "mma_sync", "mfma"]
 Major = Literal["K", "MN"]
@@ -80,7 +80,8 @@ class Decisions:
     Copies, fills and atomic tiles are parallel loops over their tile. `scratch` are shared buffers that the program
     does not have: reductions across warps and exchanges between threads need them; their layouts are in `shared`.
     `exchanges` names the fragments whose elements an element-wise statement reads in other threads than those that
-    hold them, each with the scratch buffer that it passes through. `conflicts` counts the bank-conflict cycles
+    hold them, each with the scratch buffer that it passes through, `partials` the scratch buffer in which a reduction
+    across warps leaves partial results. `conflicts` counts the bank-conflict cycles
     of one execution of every access to a shared buffer. `divisors` are known divisors of variables and extents;
     `counters` are the variables, with their extents, of loops that index registers, which are unrolled for that.
     """
@@ -90,6 +91,7 @@ class Decisions:
     gemms: PerNode[Gemm, GemmDecision] = field(default_factory=PerNode)
     loops: PerNode[ParallelFor | Copy | Fill | AtomicTile, Fragment] = field(default_factory=PerNode)
     exchanges: PerNode[Stmt, dict[str, Buffer]] = field(default_factory=PerNode)
+    partials: PerNode[Reduce, str] = field(default_factory=PerNode)
     scratch: list[Buffer] = field(default_factory=list)
     conflicts: dict[str, int] = field(default_factory=dict)
     divisors: dict[str, int] = field(default_factory=dict)

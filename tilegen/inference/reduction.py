@@ -118,26 +118,24 @@ def _seen_by(result: Fragment, mode: Mode, reduction: Reduce, rank: int) -> tupl
 
 
 def reduction_scratch(reductions: list[Reduce], decisions: Decisions, target: Target) -> None:
-    """Adds the shared buffers in which warps leave their partial results, one an element type, as large as the largest
-    reduction needs."""
-    sizes: dict[DType, int] = {}
+    """Adds the shared buffers in which warps leave their partial results: two an element type, which reductions take in
+    turn, so that none needs a barrier before it overwrites what the threads read in the one before."""
+    sizes: dict[str, tuple[DType, int]] = {}
+    turns: dict[DType, int] = {}
     for reduction in reductions:
         source = decisions.fragments.get(reduction.source.buffer.name)
         if source is None:
             continue
         steps = reduction_steps(source, reduction, target)
         if steps.warps:
-            elements = steps.shares * prod(reduced(source, reduction).tile)
             dtype = accumulation_dtype(reduction)
-            sizes[dtype] = max(sizes.get(dtype, 0), elements)
-    for dtype, elements in sizes.items():
-        name = scratch_name(dtype)
+            turns[dtype] = turns.get(dtype, 0) + 1
+            name = f"reduction_{dtype.name}" if turns[dtype] % 2 else f"reduction_{dtype.name}_2"
+            elements = steps.shares * prod(reduced(source, reduction).tile)
+            sizes[name] = (dtype, max(sizes.get(name, (dtype, 0))[1], elements))
+            decisions.partials[reduction] = name
+    for name, (dtype, elements) in sizes.items():
         decisions.scratch.append(Buffer(name, (build.const(elements),), dtype, "shared"))
         decisions.shared[name] = row_major((elements,), dtype)
         decisions.conflicts[name] = 0
         decisions.reasons[name] = "partial results of reductions across warps"
-
-
-def scratch_name(dtype: DType) -> str:
-    """The shared buffer for partial results of this type."""
-    return f"reduction_{dtype.name}"

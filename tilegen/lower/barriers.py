@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilegen.inference.decisions import Decisions, PerNode
-from tilegen.inference.reduction import accumulation_dtype, reduction_steps, scratch_name
 from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Reduce, Stmt, SyncThreads
 from tilegen.ir.walk import each_statement
 from tilegen.lower.context import Context
@@ -19,7 +18,6 @@ from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
 from tilegen.schedule.analysis import reads, writes
 from tilegen.schedule.plan import Plan
-from tilegen.target import Target
 
 
 @dataclass(slots=True)
@@ -44,9 +42,7 @@ class _Pending:
 def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
     """The barrier that must stand before a statement, if any."""
     if context.barriers is None:
-        context.barriers = place_barriers(
-            context.program.kernel.body, context.decisions, context.plan, context.target
-        )
+        context.barriers = place_barriers(context.program.kernel.body, context.decisions, context.plan)
     fence = context.barriers.get(statement)
     if fence is None:
         return []
@@ -57,9 +53,7 @@ def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
     return [*out, context.synchronise()]
 
 
-def place_barriers(
-    body: tuple[Stmt, ...], decisions: Decisions, plan: Plan, target: Target
-) -> PerNode[Stmt, bool]:
+def place_barriers(body: tuple[Stmt, ...], decisions: Decisions, plan: Plan) -> PerNode[Stmt, bool]:
     """The statements that a barrier must precede; True where it must also make the threads' stores visible to tensor
     cores, which read shared memory through the asynchronous proxy (PTX ISA, "Async proxy").
 
@@ -72,7 +66,7 @@ def place_barriers(
         return name in scratch if plan.kind == "warp_specialised" else name not in owned
 
     fenced = plan.stages if plan.kind == "register_prefetch" else PerNode[For, int]()
-    placement = _Placement(decisions, target, tracked, fenced)
+    placement = _Placement(decisions, tracked, fenced)
     pending = _Pending()
     placement.block(body, pending)
     if plan.persistent:
@@ -98,10 +92,9 @@ class _Placement:
     """`fenced` loops have a barrier of their own before the first iteration and at the end of each."""
 
     def __init__(
-        self, decisions: Decisions, target: Target, tracked: Callable[[str], bool], fenced: PerNode[For, int]
+        self, decisions: Decisions, tracked: Callable[[str], bool], fenced: PerNode[For, int]
     ) -> None:
         self.decisions = decisions
-        self.target = target
         self.tracked = tracked
         self.fenced = fenced
         self.barriers: PerNode[Stmt, bool] = PerNode()
@@ -157,8 +150,6 @@ class _Placement:
     def _scratch(self, statement: Stmt) -> tuple[str, ...]:
         """Scratch buffers that a statement fills, waits for, and reads."""
         names = [buffer.name for buffer in (self.decisions.exchanges.get(statement) or {}).values()]
-        if isinstance(statement, Reduce):
-            source = self.decisions.fragments.get(statement.source.buffer.name)
-            if source is not None and reduction_steps(source, statement, self.target).warps:
-                names.append(scratch_name(accumulation_dtype(statement)))
+        if isinstance(statement, Reduce) and statement in self.decisions.partials:
+            names.append(self.decisions.partials[statement])
         return tuple(names)

@@ -14,7 +14,6 @@ from tilegen.inference.reduction import (
     ReductionSteps,
     accumulation_dtype,
     reduction_steps,
-    scratch_name,
     shared_partials,
 )
 from tilegen.ir import build
@@ -23,7 +22,6 @@ from tilegen.ir.nodes import Buffer, For, ParallelFor, Reduce, ReduceOp, Stmt, S
 from tilegen.ir.types import DType, bool_
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
-from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.element_names import element_names
@@ -347,7 +345,7 @@ def _across_warps(reduction: _Reduction) -> list[CStmt]:
     if not reduction.steps.warps:
         return []
     context = reduction.context
-    name = scratch_name(reduction.partial.dtype)
+    name = context.decisions.partials[reduction.node]
     scratch = next(buffer for buffer in context.decisions.scratch if buffer.name == name)
     if all(member.name != name for member in context.members):
         context.members.append(shared_tiles.buffer_member(context, scratch, (1, Literal(1))))

@@ -6,7 +6,11 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Program
 from tilegen.schedule.plan import Plan
+from tilegen.schedule.registers import live_registers
 from tilegen.target import Target
+
+_RESIDENT = 2  # the part of the threads that a multiprocessor holds which shall be resident
+_FRAGMENTS = 0.8  # the part of a thread's registers that fragments may take; the rest holds addresses and elements
 
 
 def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
@@ -32,10 +36,27 @@ def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
         computing=kernel.threads,
         consumers=0,
         persistent=bool(kernel.persistent),
-        blocks_per_multiprocessor=1,
+        blocks_per_multiprocessor=_residency(program, decisions, target, used),
         cluster=kernel.cluster,
         rasterisation=kernel.rasterisation,
     )
+
+
+def _residency(program: Program, decisions: Decisions, target: Target, used: int) -> int:
+    """Blocks a multiprocessor for which the compiler leaves registers: half of the threads that it holds, so that the
+    loads of some blocks overlap with the arithmetic of others; fewer where fragments or shared memory need more room.
+    HIP's compiler takes no such bound: it looks for the occupancy itself."""
+    kernel, limits = program.kernel, target.limits
+    if target.language == "hip":
+        return 1
+    blocks = limits.threads_per_multiprocessor // (_RESIDENT * kernel.threads)
+    blocks = min(blocks, limits.blocks_per_multiprocessor)
+    if used:
+        blocks = min(blocks, limits.shared_bytes_per_multiprocessor // (used + limits.reserved_shared_bytes))
+    needed = live_registers(kernel, decisions)
+    while blocks > 1 and needed > _FRAGMENTS * limits.registers_per_multiprocessor / (blocks * kernel.threads):
+        blocks -= 1
+    return max(1, blocks)
 
 
 def check_threads(program: Program, target: Target) -> None:

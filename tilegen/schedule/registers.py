@@ -22,8 +22,8 @@ def _registers(buffer: Buffer, decisions: Decisions) -> int:
 def live_registers(kernel: Kernel, decisions: Decisions) -> int:
     """32-bit registers a thread for the fragments that are alive together, at the statement where they are most.
 
-    A fragment lives from the first statement that mentions it to the last; through a whole loop where it is mentioned
-    both inside and outside of it.
+    A fragment lives from the first statement that mentions it to the last one, and to the end of a loop that mentions
+    it as well.
     """
     spans: dict[str, tuple[int, int]] = {}
     _number(kernel.body, 0, spans)
@@ -42,11 +42,10 @@ def _number(statements: tuple[Stmt, ...], position: int, spans: dict[str, tuple[
         match statement:
             case For(body=body) | Persistent(body=body):
                 inner: dict[str, tuple[int, int]] = {}
-                start, position = position, _number(body, position, inner)
-                outside = {name: (start, position - 1) for name in inner if name in spans}
-                for name, (first, last) in inner.items():
-                    spans[name] = (spans.get(name, (first, last))[0], last)
-                spans.update({name: (spans[name][0], last) for name, (_, last) in outside.items()})
+                end = _number(body, position, inner)
+                for name, span in inner.items():
+                    spans[name] = (spans[name][0], end - 1) if name in spans else span
+                position = end
             case If(_, then, otherwise):
                 position = _number(otherwise, _number(then, position, spans), spans)
             case _:
