@@ -21,6 +21,7 @@ from benchmarks.prepare import backend_of, compile_all, summary
 from benchmarks.results import RESULTS, Report
 from benchmarks.suite import BENCHMARKS
 from tilegen.errors import TilegenError
+from tilegen.runtime.disk_cache import write_atomically
 
 _PARTS = ("gemm", *(benchmark.name for benchmark in BENCHMARKS), "primitives", "tests")
 # What a part may take at most, of the seconds that are left when it begins.
@@ -110,11 +111,12 @@ def _example(name: str, options: argparse.Namespace, deadline: Deadline) -> str:
 def _tests(options: argparse.Namespace, deadline: Deadline) -> str:
     """The GPU tests in parallel: the emulator is not needed for them, so that most processes wait for the GPU."""
     words = ["-m", "pytest", "tests/gpu", "-q", "-p", "no:cacheprovider", "-n", str(min(8, options.jobs))]
-    return _program([*words, "--maxfail=40", "--timeout=240"], deadline)
+    log = options.results / "tests.log"
+    return _program([*words, "-rf", "--tb=short", "--timeout=240"], deadline, log, 60)
 
 
-def _program(words: Sequence[str], deadline: Deadline) -> str:
-    """The last lines of a Python program's output."""
+def _program(words: Sequence[str], deadline: Deadline, log: Path | None = None, last: int = 12) -> str:
+    """The last lines of a Python program's output; all of it goes to the log, or is printed."""
     process = subprocess.Popen(
         [sys.executable, *words],
         cwd=_ROOT,
@@ -131,8 +133,11 @@ def _program(words: Sequence[str], deadline: Deadline) -> str:
         process.kill()
         said, _ = process.communicate()
         ending = "\nkilled: out of time"
-    print(said, flush=True)
-    return "\n".join(said.splitlines()[-12:]) + ending
+    if log is None:
+        print(said, flush=True)
+    else:
+        write_atomically(log, said.encode())
+    return "\n".join(line[:160] for line in said.splitlines()[-last:]) + ending
 
 
 if __name__ == "__main__":
