@@ -201,3 +201,17 @@ def squares(A, threads: int = 64):
             T.gemm(A_shared, A_shared, C_local, transpose_B=True)
         T.copy(C_local, C[bx * 32, bx * 32])
     return C
+
+
+@tilegen.jit
+def through_shared(X, threads: int = 128):
+    """A tile that threads read by the same loop that a plain copy would have had."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float16)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 32), threads=threads) as (bx, by):
+        tile = T.alloc_shared((32, 64), T.float16)
+        T.copy(X[by * 32, bx * 64], tile)
+        for i, j in T.Parallel(32, 64):
+            Y[by * 32 + i, bx * 64 + j] = tile[i, j] * 2.0
+    return Y

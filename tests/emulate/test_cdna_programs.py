@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cdna_programs import batched, both_ways, chained, gated, gemm, scaled, split, squares
+from cdna_programs import batched, both_ways, chained, gated, gemm, scaled, split, squares, through_shared
 
 import tilegen.language as T
 from tilegen.emulate import EmulationError, run
@@ -91,6 +91,11 @@ def test_one_tile_is_read_along_both_axes(target: str) -> None:
 def test_one_tile_is_both_operands(target: str) -> None:
     a = halves(32, 136)
     check(squares, [a], wide(a) @ wide(a).T, 1e-5, target)
+
+
+def test_a_copy_without_a_gemm() -> None:
+    x = halves(70, 136)
+    check(through_shared, [x], 2 * wide(x), 1e-6)
 
 
 # ---- Seeded bugs ------------------------------------------------------------------------------------------------
