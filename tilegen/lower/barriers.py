@@ -1,48 +1,73 @@
 """Where the threads of a block must meet: between a store to shared memory and the accesses of other threads.
 
-For each shared buffer it is tracked whether threads wrote or read it since the last barrier. A barrier goes before a
-statement that reads what was written, or writes what was written or read. Loops are walked until nothing changes, so
-that the end of an iteration meets the start of the next.
+For each shared buffer it is tracked how threads wrote and read it since the last barrier. A barrier goes before a
+statement that reads what was written, or writes what was written or read, unless every thread only meets elements of
+its own. Loops are walked until nothing changes, so that the end of an iteration meets the start of the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tilegen.inference.decisions import Decisions, PerNode
-from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Reduce, Stmt, SyncThreads
-from tilegen.ir.walk import each_statement
+from tilegen.inference.fragment import Fragment
+from tilegen.inference.loops import Access, Loop, as_loop
+from tilegen.ir.expressions import Expr, Load, Var
+from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Kernel, Persistent, Reduce, Stmt, SyncThreads
+from tilegen.ir.traversal import free_vars, substitute
+from tilegen.ir.walk import subexpressions
 from tilegen.lower.context import Context
 from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
 from tilegen.schedule.analysis import reads, writes
 from tilegen.schedule.plan import Plan
+from tilegen.schedule.plan_multistage import staged_copies
+
+Touch = tuple[Fragment, tuple[Expr, ...]] | None
+"""Which thread touches which element: the partition of the loop and the indices over its variables, called by their
+position; None where that is not known, or where several threads touch an element."""
+Touches = dict[str, tuple[Touch, ...]]  # by buffer
 
 
 @dataclass(slots=True)
 class _Pending:
-    """Shared buffers touched since the last barrier."""
+    """How shared buffers were touched since the last barrier."""
 
-    written: dict[str, None] = field(default_factory=dict)
-    read: dict[str, None] = field(default_factory=dict)
+    written: Touches = field(default_factory=dict)
+    read: Touches = field(default_factory=dict)
 
     def copy(self) -> _Pending:
         return _Pending(dict(self.written), dict(self.read))
 
     def join(self, other: _Pending) -> None:
-        self.written.update(other.written)
-        self.read.update(other.read)
+        _join(self.written, other.written)
+        _join(self.read, other.read)
 
     def clear(self) -> None:
         self.written.clear()
         self.read.clear()
 
 
+def _join(into: Touches, more: Touches) -> None:
+    for name, touches in more.items():
+        into[name] = tuple(dict.fromkeys((*into.get(name, ()), *touches)))
+
+
+def _meet(earlier: Touches, now: Touches) -> bool:
+    """Whether some thread may touch an element that another one touched."""
+    return any(
+        one is None or one != other
+        for name, touches in now.items()
+        for one in touches
+        for other in earlier.get(name, ())
+    )
+
+
 def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
     """The barrier that must stand before a statement, if any."""
     if context.barriers is None:
-        context.barriers = place_barriers(context.program.kernel.body, context.decisions, context.plan)
+        context.barriers = place_barriers(context.program.kernel, context.decisions, context.plan)
     fence = context.barriers.get(statement)
     if fence is None:
         return []
@@ -53,20 +78,22 @@ def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
     return [*out, context.synchronise()]
 
 
-def place_barriers(body: tuple[Stmt, ...], decisions: Decisions, plan: Plan) -> PerNode[Stmt, bool]:
+def place_barriers(kernel: Kernel, decisions: Decisions, plan: Plan) -> PerNode[Stmt, bool]:
     """The statements that a barrier must precede; True where it must also make the threads' stores visible to tensor
     cores, which read shared memory through the asynchronous proxy (PTX ISA, "Async proxy").
 
     Buffers that a pipeline hands over are its own business, and in a warp-specialised kernel everything but scratch
     buffers is the consumers'."""
-    owned = _pipelined_buffers(body, plan)
+    body = kernel.body
+    owned = _pipelined_buffers(kernel, decisions, plan)
     scratch = {buffer.name: None for buffer in decisions.scratch}
 
     def tracked(name: str) -> bool:
         return name in scratch if plan.kind == "warp_specialised" else name not in owned
 
     fenced = plan.stages if plan.kind == "register_prefetch" else PerNode[For, int]()
-    placement = _Placement(decisions, tracked, fenced)
+    # CDNA's buffer loads fill shared tiles by a distribution of their own, see tilegen.schedule.tile_copy.
+    placement = _Placement(decisions, tracked, fenced, carries=plan.kind == "register_prefetch")
     pending = _Pending()
     placement.block(body, pending)
     if plan.persistent:
@@ -74,29 +101,36 @@ def place_barriers(body: tuple[Stmt, ...], decisions: Decisions, plan: Plan) -> 
     return placement.barriers
 
 
-def _pipelined_buffers(body: tuple[Stmt, ...], plan: Plan) -> dict[str, None]:
+def _pipelined_buffers(kernel: Kernel, decisions: Decisions, plan: Plan) -> dict[str, None]:
     """Shared buffers that the plan's pipelines fill."""
     owned: dict[str, None] = {}
     for hand_over in plan.hand_overs:
         owned.update(dict.fromkeys(hand_over.buffers))
-    if plan.kind in ("multistage", "register_prefetch"):
-        for loop in each_statement(body):
-            if isinstance(loop, For) and loop.kind == "pipelined" and (plan.stages.get(loop) or 0) > 0:
-                copies = [s for s in loop.body if isinstance(s, Copy)]
-                filled = [s.target.buffer for s in copies if s.source.buffer.scope == "global"]
-                owned.update({buffer.name: None for buffer in filled if buffer.scope == "shared"})
+    for loop, _ in plan.stages.items():
+        copies: Iterable[Stmt] = loop.body
+        if plan.kind == "multistage":  # others are filled by threads in the loop itself
+            copies = staged_copies(kernel, loop, decisions)
+        for copy in copies:
+            if isinstance(copy, Copy) and copy.source.buffer.scope == "global":
+                owned[copy.target.buffer.name] = None
     return owned
 
 
 class _Placement:
-    """`fenced` loops have a barrier of their own before the first iteration and at the end of each."""
+    """`fenced` loops have a barrier of their own before the first iteration and at the end of each; with `carries`
+    copies from global to shared memory do not run by their loop's partition."""
 
     def __init__(
-        self, decisions: Decisions, tracked: Callable[[str], bool], fenced: PerNode[For, int]
+        self,
+        decisions: Decisions,
+        tracked: Callable[[str], bool],
+        fenced: PerNode[For, int],
+        carries: bool,
     ) -> None:
         self.decisions = decisions
         self.tracked = tracked
         self.fenced = fenced
+        self.carries = carries
         self.barriers: PerNode[Stmt, bool] = PerNode()
 
     def block(self, statements: tuple[Stmt, ...], pending: _Pending) -> None:
@@ -129,20 +163,44 @@ class _Placement:
                 self.leaf(statement, pending)
 
     def leaf(self, statement: Stmt, pending: _Pending) -> None:
-        touched_read = self._shared(reads(statement))
-        touched_write = self._shared(writes(statement))
-        through = self._scratch(statement)
-        hazard = any(name in pending.written for name in (*touched_read, *touched_write, *through))
-        hazard |= any(name in pending.read for name in (*touched_write, *through))
+        now_read, now_written = self._touches(statement)
+        through: Touches = dict.fromkeys(self._scratch(statement), (None,))
+        hazard = any(_meet(pending.written, now) for now in (now_read, now_written, through))
+        hazard |= any(_meet(pending.read, now) for now in (now_written, through))
         if statement in self.barriers or hazard:
             asynchronous = isinstance(statement, Gemm) and self.decisions.gemms[statement].family == "wgmma"
             self.barriers[statement] = asynchronous
             pending.clear()
         if through:
             pending.clear()  # the statement has a barrier of its own, between filling its scratch and reading it
-            pending.read.update(dict.fromkeys(through))
-        pending.read.update(dict.fromkeys(touched_read))
-        pending.written.update(dict.fromkeys(touched_write))
+            _join(pending.read, through)
+        _join(pending.read, now_read)
+        _join(pending.written, now_written)
+
+    def _touches(self, statement: Stmt) -> tuple[Touches, Touches]:
+        """How a statement reads and writes shared buffers."""
+        loop = as_loop(statement)
+        partition = self.decisions.loops.get(loop.node) if loop is not None else None
+        if loop is None or partition is None or self.carried(statement):
+            read = dict.fromkeys(self._shared(reads(statement)), (None,))
+            written = dict.fromkeys(self._shared(writes(statement)), (None,))
+            return dict(read), dict(written)
+        found: tuple[Touches, Touches] = ({}, {})
+        for access in loop.accesses:
+            if access.buffer.scope != "shared" or not self.tracked(access.buffer.name):
+                continue
+            touch: Touches = {access.buffer.name: (_touch(loop, partition, access),)}
+            if access.kind != "store":
+                _join(found[0], touch)
+            if access.kind != "load":
+                _join(found[1], touch)
+        return found
+
+    def carried(self, statement: Stmt) -> bool:
+        """Whether threads fill a shared tile by another distribution than that of the statement's loop."""
+        if not self.carries or not isinstance(statement, Copy):
+            return False
+        return statement.source.buffer.scope == "global" and statement.target.buffer.scope == "shared"
 
     def _shared(self, buffers: tuple[Buffer, ...]) -> tuple[str, ...]:
         return tuple(b.name for b in buffers if b.scope == "shared" and self.tracked(b.name))
@@ -153,3 +211,13 @@ class _Placement:
         if isinstance(statement, Reduce) and statement in self.decisions.partials:
             names.append(self.decisions.partials[statement])
         return tuple(names)
+
+
+def _touch(loop: Loop, partition: Fragment, access: Access) -> Touch:
+    if partition.replication > 1:
+        return None
+    places = {name: Var(f"%{axis}", role="parallel") for axis, name in enumerate(loop.names)}
+    indices = tuple(substitute(index, places) for index in access.indices)
+    known = all(name.startswith("%") for index in indices for name in free_vars(index))
+    plain = not any(isinstance(part, Load) for index in indices for part in subexpressions(index))
+    return (partition, indices) if known and plain else None
