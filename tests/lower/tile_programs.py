@@ -378,3 +378,16 @@ def row_extremes(X, Y, kind: str = "max", bm: int = 64, bn: int = 64, threads: i
             T.atomic_max(Y[by * bm], y)
         else:
             T.atomic_min(Y[by * bm], y)
+
+
+def own_elements(X, n: int = 64, threads: int = 128):
+    M = T.const("M")
+    X: T.Tensor((M, n), T.float32)
+    Y = T.empty((M, n), T.float32)
+    with T.Kernel(T.ceildiv(M, n), threads=threads) as bx:
+        s = T.alloc_shared((n, n), T.float32)
+        T.copy(X[bx * n, 0], s)
+        for i, j in T.Parallel(n, n):
+            s[i, j] = s[i, j] * 2.0
+        T.copy(s, Y[bx * n, 0])
+    return Y
