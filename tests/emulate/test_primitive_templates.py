@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tilegen._resources import templates_root
+from tilegen.emit.primitive_rules import int4_function
 from tilegen.emit.primitives import (
     Primitive,
     UnknownPrimitive,
@@ -117,6 +118,9 @@ def _use(primitive: Primitive) -> str:
         case "atomic_extreme":
             pointer = {"f32": "float", "f16": "half", "bf16": "__nv_bfloat16"}[str(values["type"])]
             return f"atomic_{values['op']}(reinterpret_cast<{pointer}*>(g), {pointer}(1.0f));"
+        case "int4_pair":
+            pair = "half2" if values["type"] == "f16" else "__nv_bfloat162"
+            return f"*reinterpret_cast<{pair}*>(g) = {int4_function(pair, values['apart'])}<8>(n, 8);"
         case name:
             return _USES[name]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilegen.emit.primitive_rules import Primitive, Rule, Value, Values, requiring
+from tilegen.emit.primitive_rules import Primitive, Rule, Value, Values, int4_function, requiring
 
 _ADDRESS = requiring("shared_address")
 _RANKS: tuple[Value, ...] = (1, 2, 3, 4, 5)
@@ -88,6 +88,24 @@ def _descriptor_context(values: Values) -> Mapping[str, object]:
     return {"code": _SWIZZLE_CODES[int(values["swizzle"])]}
 
 
+_INT4 = {
+    "f16": {"pair": "half2", "magic": "0x6400", "base": 1024, "repeat": "__float2half2_rn"},
+    "bf16": {"pair": "__nv_bfloat162", "magic": "0x4300", "base": 128, "repeat": "__float2bfloat162_rn"},
+}
+
+
+def _int4_requires(values: Values) -> tuple[Primitive, ...]:
+    return (Primitive("lop3"), *((Primitive("byte_permute"),) if values["apart"] == 4 else ()))
+
+
+def _int4_context(values: Values) -> Mapping[str, object]:
+    """The type of two elements, and the bits of the float whose last mantissa bit is worth 1."""
+    facts = _INT4[str(values["type"])]
+    magic = str(facts["magic"])
+    function = int4_function(str(facts["pair"]), values["apart"])
+    return {**facts, "magic_pair": magic + magic.removeprefix("0x"), "function": function}
+
+
 RULES: tuple[Rule, ...] = (
     Rule("shared_address"),
     Rule("shared_storage"),
@@ -138,4 +156,5 @@ RULES: tuple[Rule, ...] = (
     Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32", "f16", "bf16")))),
     Rule("lop3"),
     Rule("byte_permute"),
+    Rule("int4_pair", (("type", ("f16", "bf16")), ("apart", (16, 4))), _int4_requires, _int4_context),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from tilegen.atoms import MmaAtom
-from tilegen.emit.primitive_rules import Rule, Value, Values, requiring
+from tilegen.emit.primitive_rules import Rule, Value, Values, int4_function, requiring
 from tilegen.target import Target, load_target, target_names
 
 _WIDTHS: tuple[Value, ...] = (16, 8, 4, 2)
@@ -75,6 +75,10 @@ def _mfma(values: Values) -> Mapping[str, object]:
     }
 
 
+def _int4(values: Values) -> Mapping[str, object]:
+    return {"function": int4_function("fp16x2", values["apart"])}
+
+
 RULES: tuple[Rule, ...] = (
     Rule("shared_storage"),
     Rule("make_buffer_resource", context=_isa),
@@ -90,5 +94,5 @@ RULES: tuple[Rule, ...] = (
     Rule("schedule", context=_masks),
     Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2")),), context=_isa),
     Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32",)))),
-    Rule("int4_pair", (("type", ("f16",)), ("apart", (16, 4)))),
+    Rule("int4_pair", (("type", ("f16",)), ("apart", (16, 4))), context=_int4),
 )

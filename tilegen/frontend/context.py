@@ -27,7 +27,8 @@ class Frame:
     """One function being walked.
 
     `outer` finds names that the function does not bind itself (closure, globals, builtins) and raises KeyError.
-    `bound_at` gives the first line that binds a local name, `rebound` the names bound more than once.
+    `bound_at` gives the first line that binds a local name, `rebound` the names bound more than once, `depth` how many
+    loops and ifs of the kernel stand around the call.
     """
 
     source: Source
@@ -37,6 +38,7 @@ class Frame:
     scopes: list[Scope] = field(default_factory=lambda: [{}])
     expired: dict[str, Location] = field(default_factory=dict)
     text: str = ""  # of the statement being walked
+    depth: int = 0
 
 
 @dataclass(slots=True)

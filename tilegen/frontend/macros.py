@@ -152,6 +152,7 @@ def inline(
     frame = new_frame(function.frame.source, function.tree, function.frame.outer)
     for name, value in arguments.items():
         frame.scopes[0][name] = _by_value(context, name, value, call_location)
+    frame.depth = context.tile_depth
     context.inlined.append(key)
     context.frames.append(frame)
     try:

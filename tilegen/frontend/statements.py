@@ -64,7 +64,7 @@ def _expression(context: Context, node: ast.Expr) -> None:
 
 
 def _return(context: Context, node: ast.Return) -> None:
-    if context.tile_depth:
+    if context.tile_depth > context.frame.depth:
         context.fail(
             node,
             "return stands inside a loop or branch of the kernel",

@@ -181,6 +181,21 @@ def _register_table(
     return table
 
 
+def register_function(
+    partition: Fragment, names: tuple[str, ...], expr: Expr
+) -> tuple[Digit, ...] | None:
+    """An integer expression of a loop's variables as digits of the register index; None where threads differ in it, or
+    digits cannot say it."""
+    try:
+        values = numpy.asarray(evaluate(expr, coordinates(partition, names)))
+    except NotStatic:
+        return None
+    places = numpy.broadcast_to(values, (partition.thread_count, partition.register_count))
+    if (places != places[0]).any() or (places < 0).any():
+        return None
+    return _fit(places[0], partition.register_shape, partition.registers)
+
+
 def _fit(
     values: Integers, shape: tuple[int, ...], modes: tuple[tuple[Mode, ...], ...]
 ) -> tuple[Digit, ...] | None:

@@ -16,6 +16,7 @@ from tilegen.lower.atomic import atomic_update, vector_atomic, vector_update
 from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.loops import loop_head
+from tilegen.lower.packed import packed, packed_values, pair_name
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
@@ -182,6 +183,9 @@ def pair_operand(access: ElementAccess, store: Store | AtomicElement) -> Expr | 
 def _elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt]:
     """The elements of a vector: in pairs where conversions come in pairs, else one by one."""
     body = access.loop.body
+    pairs = _packed_elements(access, vectors)
+    if pairs is not None:
+        return pairs
     if _has_lets(access):
         inner = _statements(access, body, Name(ELEMENT), vectors)
         return [_over_elements(access, tuple(inner), 1)]
@@ -194,6 +198,29 @@ def _elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt]:
         one = _Vectors(targets={0: vectors.targets[position]} if position in vectors.targets else {})
         inner = _statements(access, (statement,), Name(ELEMENT), one)
         out.append(_over_elements(access, tuple(inner), 1))
+    return out
+
+
+def _packed_elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt] | None:
+    """Stores of values that are computed in pairs; None where one of them is not."""
+    values = packed_values(access.loop.body, access.language.language)
+    if values is None or access.vector % 2:
+        return None
+    low: CExpr = Literal(0) if access.vector == 2 else Name(ELEMENT)
+    out: list[CStmt] = []
+    stores = [(at, one) for at, one in enumerate(access.loop.body) if isinstance(one, Store)]
+    for (position, store), value in zip(stores, values, strict=True):
+        array = vectors.targets.get(position)
+        pair = packed(access, value, low)
+        if pair is None or (array is None and not access.register_run(store.buffer, store.indices, 2)):
+            return None
+        element = (
+            c.index(array, low) if array is not None else access.element(store.buffer, store.indices, low)
+        )
+        if array is None:
+            access.context.align(store.buffer.name, 4)
+        moved: CStmt = AssignC(Reinterpret(pair_name(access, store.buffer.dtype), element), pair)
+        out.append(moved if access.vector == 2 else _over_elements(access, (moved,), 2))
     return out
 
 

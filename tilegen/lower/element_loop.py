@@ -21,6 +21,7 @@ from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_body import lower_elements
 from tilegen.lower.element_names import element_names
+from tilegen.lower.packed import packed_values
 from tilegen.lower.vector_copy import vector_copy
 from tilegen.model.expressions import Literal
 from tilegen.model.statements import CStmt, Declare, Scope
@@ -74,7 +75,7 @@ def vector_of(context: Context, loop: Loop, partition: Fragment) -> int:
         widths.append(width)
     innermost = partition.register_shape[-1]
     widest = max(widths, default=1)
-    if widest == 1 and innermost % 2 == 0 and _converts_pairs(loop, context.target.language):
+    if widest == 1 and innermost % 2 == 0 and _comes_in_pairs(loop, context.target.language):
         return 2
     return widest
 
@@ -97,8 +98,11 @@ def is_straight(loop: Loop) -> bool:
     return True
 
 
-def _converts_pairs(loop: Loop, language: str) -> bool:
-    """Whether a statement rounds float32 values to 16 bits, which CUDA does in pairs."""
+def _comes_in_pairs(loop: Loop, language: str) -> bool:
+    """Whether elements are computed two at a time: 4-bit integers unpacked, or float32 values rounded to 16 bits, which
+    CUDA does in pairs."""
+    if packed_values(loop.body, language) is not None:
+        return True
     return language == "cuda" and any(
         isinstance(statement, Store)
         and isinstance(statement.value, Cast)

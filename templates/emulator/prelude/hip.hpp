@@ -29,6 +29,16 @@ struct alignas(sizeof(T) * kElements) Vector {
   Vector<T, kElements> operator op(Vector<T, kElements> a, Vector<T, kElements> b) {                      \
     for (int i = 0; i < kElements; ++i) a[i] = a[i] op b[i];                                              \
     return a;                                                                                             \
+  }                                                                                                       \
+  template <class T, int kElements>                                                                       \
+  Vector<T, kElements> operator op(Vector<T, kElements> a, std::type_identity_t<T> b) {                   \
+    for (int i = 0; i < kElements; ++i) a[i] = a[i] op b;                                                 \
+    return a;                                                                                             \
+  }                                                                                                       \
+  template <class T, int kElements>                                                                       \
+  Vector<T, kElements> operator op(std::type_identity_t<T> a, Vector<T, kElements> b) {                   \
+    for (int i = 0; i < kElements; ++i) b[i] = a op b[i];                                                 \
+    return b;                                                                                             \
   }
 EMULATOR_VECTOR_OPERATOR(+)
 EMULATOR_VECTOR_OPERATOR(-)
