@@ -332,6 +332,8 @@ class Consumers:
         gemms = [s for s in loop.body if isinstance(s, Gemm)]
         if not gemms or any(self.context.decisions.gemms[g].family != "wgmma" for g in gemms):
             return []
+        if any(h.stages == 1 for h in mine):  # the only stage is needed again at once
+            return []
         registers = {name for g in gemms for name in Group(g, ()).registers}
         for statement in each_statement(loop.body):
             if isinstance(statement, Gemm) or self.is_load(statement):

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilegen.ir.nodes import Copy, For, Gemm, If, Kernel, Let, Persistent, Stmt
-from tilegen.lower.consumers import Consumers, loop_variable, shares_loads
+from tilegen.lower.consumers import Consumers, shares_loads
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.fold_clear import FoldedClears
+from tilegen.lower.gemm import accumulates
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
-from tilegen.lower.skewed_loop import first_turn
 from tilegen.lower.shared_tiles import extent_constants
+from tilegen.lower.skewed_loop import first_turn
 from tilegen.lower.statements import lower_statement
 from tilegen.lower.tiles import TileLoop, cluster_constant, persistent_tiles, reuses_tiles
 from tilegen.lower.tma import lower_load
@@ -266,14 +267,7 @@ def consumer_role(
         acquire.append(Expression(c.call("register_acquire", template=(registers,))))
 
     def accumulate(gemm: Gemm) -> CExpr:
-        if gemm.clear:
-            return Literal(False, "bool")
-        if gemm not in folded.gemms:
-            return Literal(True, "bool")
-        loop = folded.gemms[gemm]
-        if loop is None:
-            return Literal(False, "bool")
-        return c.operation(">", loop_variable(context, loop), scalar(context, loop.start))
+        return accumulates(context, gemm)
 
     consumers = Consumers(context, lower_statement, accumulate, reused=reuses_tiles(context))
     for hand_over in context.plan.hand_overs:
