@@ -48,7 +48,9 @@ WIDTHS = [
     (229, 4, 128),
     (64, 3, 96),
     (1000, 2, 64),
+    (1003, 1, 128),
     (4096, 1, 256),
+    (5000, 1, 256),
 ]
 
 
@@ -147,3 +149,9 @@ def test_reductions_across_warps_take_turns_and_wait_once_each() -> None:
     text = kernel_text(generated(programs.softmax, "sm_90a", [_single(8, 1024).astype(ml_dtypes.bfloat16)], bm=1))
     assert text.count("__syncthreads();") == 2
     assert "reduction_float32[warp] = top[0]" in text and "reduction_float32_2[warp] = total[0]" in text
+
+
+def test_a_tail_between_groups_of_registers_is_guarded_once_a_group() -> None:
+    text = kernel_text(generated(programs.row_reduction, "sm_90a", [_single(8, 5000)], cols=5000, bm=1))
+    assert "if (column < 5000) y[0] += x[mi][0] + x[mi][1] + (x[mi][2] + x[mi][3]);" in text
+    assert "?" not in text[text.index("T.reduce(") : text.index("shfl")]

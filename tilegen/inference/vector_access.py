@@ -90,12 +90,12 @@ def access_width(
         _power_of_two(partition.contiguous_registers(axis)),
         aligned_elements(access, names, axis, known, layout),
     )
-    while width > 1 and not _starts_aligned(partition, axis, width):
+    while width > 1 and not starts_aligned(partition, axis, width):
         width //= 2
     return (axis, width) if width > 1 else None
 
 
-def _starts_aligned(partition: Fragment, axis: int, width: int) -> bool:
+def starts_aligned(partition: Fragment, axis: int, width: int) -> bool:
     """Whether the first of `width` registers always has a coordinate that is a multiple of it, and the tile ends at
     one."""
     modes = [*partition.threads, *(mode for dimension in partition.registers for mode in dimension)]

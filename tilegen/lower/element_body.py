@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.loops import Access
 from tilegen.ir.affine import substitute
-from tilegen.ir.expressions import Binary, Cast, Expr, Load
+from tilegen.ir.expressions import Binary, Cast, Const, Expr, Load
 from tilegen.ir.nodes import Assign, AtomicElement, For, If, Let, Stmt, Store
 from tilegen.ir.types import float32
-from tilegen.lower.addresses import as_vector
+from tilegen.ir.walk import each_node
+from tilegen.lower.addresses import as_vector, zero_vector
 from tilegen.lower.atomic import atomic_update, vector_atomic, vector_update
 from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.loops import loop_head
 from tilegen.lower.packed import packed, packed_values, pair_name
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
+from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret, Ternary
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
 
 ELEMENT = "v"  # the loop over the elements of a vector
@@ -35,7 +36,7 @@ class _Vectors:
 
 def lower_elements(access: ElementAccess) -> list[CStmt]:
     """The body at one position of the register loops."""
-    guard = _common_guard(access)
+    guard = [] if _loads_ahead(access) else _common_guard(access)
     access.implied = guard
     if access.vector == 1:
         body = _statements(access, access.loop.body, Literal(0))
@@ -46,6 +47,22 @@ def lower_elements(access: ElementAccess) -> list[CStmt]:
         body = [*vectors.loads, *_elements(access, vectors), *vectors.stores]
     condition = c.conjunction(guard)
     return body if condition is None else [IfC(condition, tuple(body))]
+
+
+def _loads_ahead(access: ElementAccess) -> bool:
+    """Whether the loads of all steps may be under way before the first store: there are several steps, all memory is
+    read in vectors of global tensors, and elements beyond the tile are harmless to compute. Then each access has its
+    own guard, which compilers turn into predicates, in place of branches that keep the loads apart."""
+    loads = [one for one in access.loop.accesses if one.kind == "load" and not access.in_registers(one.buffer)]
+    return (
+        access.names.loops
+        and bool(loads)
+        and all(access.memory(one.buffer).scope == "global" and access.width(one) > 1 for one in loads)
+        and not any(
+            isinstance(part, Binary) and part.op in ("//", "%") and not isinstance(part.right, Const)
+            for part in each_node(access.loop.body)
+        )
+    )
 
 
 def _common_guard(access: ElementAccess) -> list[CExpr]:
@@ -86,26 +103,20 @@ def _load_vectors(access: ElementAccess, vectors: _Vectors) -> None:
             continue
         name = _array_name(access, vectors, one.buffer.name)
         dtype = one.buffer.dtype
-        missing = c.conjunction(access.missing(one, Literal(0)))
-        initial = None if missing is None else Name("{}")
-        vectors.loads.append(
-            Declare(
-                access.type_name(dtype),
-                name,
-                initial,
-                (Literal(access.vector),),
-                alignment=width * dtype.bytes,
-            )
-        )
+        alignment = width * dtype.bytes
+        array = Declare(access.type_name(dtype), name, None, (Literal(access.vector),), alignment=alignment)
+        vectors.loads.append(array)
 
         def fill(at: CExpr, one: Access = one, name: str = name, width: int = width) -> CStmt:
-            source = as_vector(
+            value: CExpr = as_vector(
                 access.element(one.buffer, one.indices, at), one.buffer.dtype, width, language, const=True
             )
-            return AssignC(as_vector(c.index(name, at), one.buffer.dtype, width, language), source)
+            missing = c.conjunction(access.missing(one, at))
+            if missing is not None:
+                value = Ternary(missing, value, zero_vector(one.buffer.dtype, width, language))
+            return AssignC(as_vector(c.index(name, at), one.buffer.dtype, width, language), value)
 
-        moved = _each_vector(access, width, fill)
-        vectors.loads.append(moved if missing is None else IfC(missing, (moved,)))
+        vectors.loads.append(_each_vector(access, width, fill))
         access.context.note_vector(one.buffer)
         access.vectors[key] = name
 

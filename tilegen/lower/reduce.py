@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.fragment import Fragment
-from tilegen.inference.loops import Loop, as_loop
+from tilegen.inference.loops import as_loop
 from tilegen.inference.propagate import reduced
 from tilegen.inference.reduction import (
     ReductionSteps,
@@ -16,6 +16,7 @@ from tilegen.inference.reduction import (
     reduction_steps,
     shared_partials,
 )
+from tilegen.inference.vector_access import starts_aligned
 from tilegen.ir import build
 from tilegen.ir.expressions import BinaryOp, Expr, Load, Var
 from tilegen.ir.nodes import Buffer, For, ParallelFor, Reduce, ReduceOp, Stmt, Store
@@ -28,7 +29,7 @@ from tilegen.lower.element_names import element_names
 from tilegen.lower.scalar import dialect, scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
-from tilegen.model.statements import AssignC, CStmt, Declare, ForC, Scope
+from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC, Scope
 
 _COMBINED: dict[ReduceOp, BinaryOp] = {
     "sum": "+", "abssum": "+", "prod": "*", "max": "max", "absmax": "max", "min": "min",
@@ -104,7 +105,8 @@ def lower_reduce(context: Context, statement: Stmt) -> list[CStmt]:
     reduction = _Reduction(
         context, statement, source, reduced(source, statement), steps, _partial(context, statement, steps)
     )
-    context.decisions.fragments.setdefault(reduction.partial.name, reduction.result)
+    if reduction.separate:
+        context.decisions.fragments[reduction.partial.name] = reduction.result
     out: list[CStmt] = []
     if reduction.separate or statement.clear:
         out += _over_result(reduction, (_assign(reduction, _identity(reduction)),))
@@ -220,58 +222,37 @@ def _loop_partition(result: Fragment, kept: tuple[int, ...], extents: tuple[int,
 
 def _in_thread(reduction: _Reduction) -> list[CStmt]:
     """Combines the registers of each thread, neighbours first where there are some; registers beyond the tile count as
-    the identity."""
-    node, axes = reduction.node, reduction.axes()
+    the identity, or are left out together where the tile ends between groups of neighbours."""
+    node, axes, source = reduction.node, reduction.axes(), reduction.source
     value = _element(reduction, axes)
-    extent = reduction.source.tile[node.axis]
     together = _neighbours(reduction)
+    inside = None
+    if source.padded[node.axis] > source.tile[node.axis]:
+        inside = build.binary("<", axes[node.axis], build.const(source.tile[node.axis]))
+        contiguous = source.contiguous_registers(node.axis) % together == 0
+        if together == 1 or not (contiguous and starts_aligned(source, node.axis, together)):
+            value, inside = build.select(inside, value, _identity(reduction)), None
     if together > 1:
-        return _in_groups(reduction, value, together)
-    if reduction.source.padded[node.axis] > extent:
-        inside = build.binary("<", axes[node.axis], build.const(extent))
-        value = build.select(inside, value, _identity(reduction))
+        return _in_groups(reduction, value, together, inside)
     body = (_assign(reduction, reduction.combine(_old(reduction), value)),)
-    loop = as_loop(ParallelFor(axes, tuple(map(build.const, reduction.source.tile)), body))
+    loop = as_loop(ParallelFor(axes, tuple(map(build.const, source.tile)), body))
     assert loop is not None
-    if _pairs(reduction):
-        return _in_pairs(reduction, loop, value)
-    return lower_loop(reduction.context, loop, reduction.source)
-
-
-def _pairs(reduction: _Reduction) -> bool:
-    """Whether registers that follow each other belong to the same result, two at a time."""
-    source = reduction.source
-    return source.contiguous_registers(reduction.node.axis) % 2 == 0 and source.register_shape[-1] > 2
-
-
-def _in_pairs(reduction: _Reduction, loop: Loop, value: Expr) -> list[CStmt]:
-    """Combines two neighbouring registers first: the chain of operations that wait for each other is half as long."""
-    context = reduction.context
-    names = element_names(context, loop, reduction.source, 2)
-    access = ElementAccess(context, loop, reduction.source, names, {})
-    first, second = (access.expression(value, Literal(fine)) for fine in (0, 1))
-    place = access.element(reduction.partial, reduction.kept(), Literal(0))
-    pair = _combined(reduction, first, second)
-    op = _COMBINED[reduction.node.op]
-    if op in ("max", "min"):
-        step: CStmt = AssignC(place, _combined(reduction, place, pair))
-    else:
-        step = AssignC(place, pair, f"{op}=")
-    return names.nest([step])
+    return lower_loop(reduction.context, loop, source)
 
 
 def _neighbours(reduction: _Reduction) -> int:
     """How many registers in a row lie along the reduced axis alone: 4, 2 or 1."""
-    axis, source = reduction.node.axis, reduction.source
-    first = source.registers[-1][0]
+    axis = reduction.node.axis
+    first = reduction.source.registers[-1][0]
     alone = first.steps[axis] and not any(step for a, step in enumerate(first.steps) if a != axis)
-    if not alone or source.padded[axis] > source.tile[axis]:
+    if not alone:
         return 1
     return next(group for group in (4, 2, 1) if first.extent % group == 0)
 
 
-def _in_groups(reduction: _Reduction, value: Expr, together: int) -> list[CStmt]:
-    """Combines neighbours among themselves before they meet the result: a shorter chain of dependent operations."""
+def _in_groups(reduction: _Reduction, value: Expr, together: int, inside: Expr | None) -> list[CStmt]:
+    """Combines neighbours among themselves before they meet the result: a shorter chain of dependent operations.
+    `inside` says which groups belong to the tile, None: all."""
     context, axes = reduction.context, reduction.axes()
     loop = as_loop(ParallelFor(axes, tuple(map(build.const, reduction.source.tile)), ()))
     assert loop is not None
@@ -283,7 +264,11 @@ def _in_groups(reduction: _Reduction, value: Expr, together: int) -> list[CStmt]
             _combined(reduction, left, right) for left, right in zip(terms[::2], terms[1::2], strict=True)
         ]
     place = access.element(reduction.partial, reduction.kept(), Literal(0))
-    return names.nest([_update(reduction, place, terms[0])])
+    update = _update(reduction, place, terms[0])
+    if inside is not None:
+        update = IfC(access.expression(inside, Literal(0)), (update,))
+    nest = names.nest([update])
+    return [Scope(tuple(nest))] if any(isinstance(statement, Declare) for statement in nest) else nest
 
 
 def _update(reduction: _Reduction, place: CExpr, value: CExpr) -> CStmt:

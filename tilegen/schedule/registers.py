@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, Persistent, Stmt
+from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, ParallelFor, Persistent, Reduce, Stmt
 from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.target import Target
+
+PLAIN_REGISTERS = 60  # addresses and counters of a loop of cp.async and ldmatrix, as nvcc 13 allots them
+GUARDED_REGISTERS = 84  # with bounds of rows and columns beside them
 
 
 def fragment_registers(kernel: Kernel, decisions: Decisions) -> int:
@@ -23,36 +27,42 @@ def live_registers(kernel: Kernel, decisions: Decisions) -> int:
     """32-bit registers a thread for the fragments that are alive together, at the statement where they are most.
 
     A fragment lives from the first statement that mentions it to the last one, and to the end of a loop that mentions
-    it as well.
+    it as well. One that passes from an element-wise statement to the next statement takes none: its elements are used
+    one by one as they are computed.
     """
     spans: dict[str, tuple[int, int]] = {}
-    _number(kernel.body, 0, spans)
+    leaves: list[Stmt] = []
+    _number(kernel.body, leaves, spans)
     sizes = {buffer.name: _registers(buffer, decisions) for buffer in kernel.allocations}
-    starts = {first for first, _ in spans.values()}
+    for name, (first, last) in spans.items():
+        if last == first + 1 and all(isinstance(leaves[at], ParallelFor | Reduce) for at in (first, last)):
+            sizes[name] = 0
     return max(
-        (sum(sizes.get(name, 0) for name, (first, last) in spans.items() if first <= at <= last) for at in starts),
+        (
+            sum(sizes.get(name, 0) for name, (first, last) in spans.items() if first <= at <= last)
+            for at in range(len(leaves))
+        ),
         default=0,
     )
 
 
-def _number(statements: tuple[Stmt, ...], position: int, spans: dict[str, tuple[int, int]]) -> int:
-    """Notes for each buffer the first and the last of the statements, counted from `position`, that mention it; returns
-    the position after them."""
+def _number(statements: tuple[Stmt, ...], leaves: list[Stmt], spans: dict[str, tuple[int, int]]) -> None:
+    """Counts the statements that hold no others into `leaves`, and notes for each buffer the first and the last of them
+    that mention it."""
     for statement in statements:
         match statement:
             case For(body=body) | Persistent(body=body):
                 inner: dict[str, tuple[int, int]] = {}
-                end = _number(body, position, inner)
+                _number(body, leaves, inner)
                 for name, span in inner.items():
-                    spans[name] = (spans[name][0], end - 1) if name in spans else span
-                position = end
+                    spans[name] = (spans[name][0], len(leaves) - 1) if name in spans else span
             case If(_, then, otherwise):
-                position = _number(otherwise, _number(then, position, spans), spans)
+                _number(then, leaves, spans)
+                _number(otherwise, leaves, spans)
             case _:
                 for buffer in (*reads(statement), *writes(statement)):
-                    spans[buffer.name] = (spans.get(buffer.name, (position, position))[0], position)
-                position += 1
-    return position
+                    spans[buffer.name] = (spans.get(buffer.name, (len(leaves), 0))[0], len(leaves))
+                leaves.append(statement)
 
 
 def operand_registers(kernel: Kernel, decisions: Decisions) -> int:
@@ -67,3 +77,12 @@ def operand_registers(kernel: Kernel, decisions: Decisions) -> int:
             b = n * k * decision.repeats[1] if decision.b_source == "shared" else 0
             total = max(total, 2 * (a + b) // 64)
     return total
+
+
+def operand_slots(program: Program, decisions: Decisions, target: Target, blocks: int, guarded: bool) -> int:
+    """Into how many register slots operands are read: 2, so that they run a step ahead, where they fit beside the
+    accumulators, else 1. `blocks` share a multiprocessor; `guarded` loads need registers for their bounds."""
+    kernel, limits = program.kernel, target.limits
+    owned = min(limits.registers_per_multiprocessor // (blocks * kernel.threads), limits.registers_per_thread)
+    needed = fragment_registers(kernel, decisions) + operand_registers(kernel, decisions)
+    return 2 if needed + (GUARDED_REGISTERS if guarded else PLAIN_REGISTERS) <= owned else 1
