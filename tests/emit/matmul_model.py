@@ -403,8 +403,8 @@ def matmul_model() -> KernelModel:
                 "registers",
                 "fp32 [128, 256]",
                 "((4, 8, 4, 2), (2, 2, 32)) -> 128 a thread",
-                "-",
-                "-",
+                "",
+                "",
             ),
         ),
         pipeline=(

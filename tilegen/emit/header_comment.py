@@ -113,40 +113,48 @@ def tensor_text(tensor: TensorArgument) -> str:
     return ", ".join([*parts, *tensor.notes])
 
 
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_LONGEST_NAMES = 18  # columns
 _BUFFER_HEADS = ("Buffer", "scope", "shape", "layout (Shape:Stride, elements)", "bytes", "bank conflicts")
 
 
 def _buffers(rows: tuple[BufferRow, ...]) -> list[str]:
-    """The table of buffers; a layout that is too long for its column goes on below, under itself."""
+    """The table of buffers. Names and layouts that are too long for their columns go on below; registers have no bytes,
+    so that their layouts may be longer."""
     if not rows:
         return []
     cells = [(row.name, row.scope, row.shape, row.layout, row.bytes, row.conflicts) for row in rows]
-    widths = [
-        max(len(row[column]) for row in (_BUFFER_HEADS, *cells)) for column in range(len(_BUFFER_HEADS))
-    ]
-    widths[0] = max(widths[0], _KEY_WIDTH - 1)
-    others = widths[0] + 1 + sum(width + 2 for width in (widths[1], widths[2], widths[4], widths[5]))
-    widths[3] = max(min(widths[3], _ROOM - others), 24)
+    measured = [_BUFFER_HEADS, *(cell for cell in cells if cell[4])]
+    widths = [max(len(cell[column]) for cell in measured) for column in range(len(_BUFFER_HEADS))]
+    for column in (0, 1, 2):
+        widths[column] = max(widths[column], *(len(cell[column]) for cell in cells))
+    widths[0] = min(max(widths[0], _KEY_WIDTH - 1), _LONGEST_NAMES)
+    before = widths[0] + widths[1] + widths[2] + 5
+    widths[3] = max(min(widths[3], _ROOM - before - widths[4] - widths[5] - 4), 24)
     lines = [_row(_BUFFER_HEADS, widths)]
-    for row, values in zip(rows, cells, strict=True):
-        whole = _row(values, widths)
-        if len(whole) <= _ROOM:  # a layout somewhat wider than its column moves the figures to the right
-            lines.append(whole)
-            lines += _note(row, widths)
-            continue
-        pieces = textwrap.wrap(values[3], widths[3], subsequent_indent="  ", break_long_words=False) or [""]
-        # The figures stand on the last line of a long layout.
-        for piece in pieces[:-1]:
-            lines.append(_row((*values[:3], piece, "", ""), widths))
-            values = ("", "", "", *values[3:])
-        lines.append(_row((*values[:3], pieces[-1], *values[4:]), widths))
-        lines += _note(row, widths)
+    for row, cell in zip(rows, cells, strict=True):
+        room = widths[3] if row.bytes else _ROOM - before
+        names = textwrap.wrap(cell[0], widths[0]) or [""]
+        layout = _layout_lines(cell[3], room)
+        height = max(len(names), len(layout))
+        names += [""] * (height - len(names))
+        layout += [""] * (height - len(layout))
+        lines.append(_row((names[0], cell[1], cell[2], layout[0], cell[4], cell[5]), widths))
+        lines += [
+            _row((name, "", "", piece, "", ""), widths)
+            for name, piece in zip(names[1:], layout[1:], strict=True)
+        ]
+        margin = " " * (widths[0] + 1)
+        lines += _wrapped(row.note, margin, margin) if row.note else []
     return lines
 
 
-def _note(row: BufferRow, widths: list[int]) -> list[str]:
-    margin = " " * (widths[0] + 1)
-    return _wrapped(row.note, margin, margin) if row.note else []
+def _layout_lines(layout: str, room: int) -> list[str]:
+    """The layout in lines; how many registers a thread has stays in one piece."""
+    before, arrow, count = layout.partition(" -> ")
+    text = before + (" " + f"->{_NO_BREAK}{count.replace(' ', _NO_BREAK)}" if arrow else "")
+    lines = textwrap.wrap(text, room, subsequent_indent="  ", break_long_words=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines] or [""]
 
 
 def _row(values: tuple[str, ...], widths: list[int]) -> str:

@@ -152,7 +152,7 @@ class Context:
         """`matmul.py:21  T.gemm(A_shared, B_shared, C_local)`, and `matmul.py:21` when it was quoted before."""
         if location.line == 0:
             return ""
-        place = f"{PurePosixPath(location.file).name}:{location.line}"
+        place = source_place(location)
         key = (location.line, location.text)
         if key in self.quoted or not location.text:
             return place
@@ -163,6 +163,11 @@ class Context:
 
 
 def constant_name(parameter: str) -> str:
+def source_place(location: Location) -> str:
+    """`matmul.py:21`."""
+    return f"{PurePosixPath(location.file).name}:{location.line}"
+
+
     """`block_M` becomes `kBlockM`, `num_stages` `kNumStages`."""
     words = [word for word in re.split(r"[_\W]+", parameter) if word]
     return "k" + "".join(word[0].upper() + word[1:] for word in words)

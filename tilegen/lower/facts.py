@@ -1,64 +1,124 @@
-"""What the header tells of a kernel: its buffers with their layouts, its pipeline, what it computes."""
+"""What the header tells of a kernel: its buffers with their layouts, and its pipeline."""
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import Buffer, Program
-from tilegen.lower.context import Context
-from tilegen.model.kernel import BufferRow, SharedMember
+from collections.abc import Iterable
 
-SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
-
-
-def summary(program: Program) -> str:
-    """What the kernel computes, in a line; the outputs' names for want of better."""
-    outputs = ", ".join(program.outputs) or ", ".join(t.name for t in program.tensors if t.role != "input")
-    inputs = ", ".join(t.name for t in program.tensors if t.role == "input")
-    return f"{outputs} from {inputs}" if outputs and inputs else ""
+from tilegen.ir.nodes import Buffer, For, If, ParallelFor, Store
+from tilegen.lower.context import Context, source_place
+from tilegen.model.dialect import SHORT_NAMES
+from tilegen.model.kernel import BufferRow
+from tilegen.schedule.analysis import each_statement
+from tilegen.schedule.plan import Plan
+from tilegen.schedule.skew import find_skew
 
 
-def buffer_rows(context: Context, members: list[SharedMember]) -> tuple[BufferRow, ...]:
-    """Shared tiles, then fragments, in the order of the program; staging tiles after the program's own."""
+def buffer_rows(context: Context) -> tuple[BufferRow, ...]:
+    """Shared tiles, then fragments, in the order of the program; staging tiles after the program's own. Fragments that
+    are alike share a row."""
+    scope = "LDS" if context.target.language == "hip" else "shared"
     rows = []
     for buffer in context.program.kernel.allocations:
         if buffer.scope == "shared" and buffer.name in context.decisions.shared:
-            rows.append(_shared_row(context, buffer))
+            rows.append(_shared_row(context, buffer, scope))
     for _, staging in context.plan.staging.items():
         layout = staging.layout
-        shape = f"{_short(layout.dtype.name)} [{', '.join(map(str, layout.shape))}]"
-        rows.append(BufferRow(staging.name, "shared", shape, str(layout), f"{layout.bytes:,}", "0"))
-    for buffer in context.program.kernel.allocations:
-        if buffer.scope == "fragment" and buffer.name in context.decisions.fragments:
-            fragment = context.decisions.fragment(buffer)
-            shape = f"{_short(buffer.dtype.name)} [{', '.join(map(str, fragment.tile))}]"
-            layout_text = f"{fragment} -> {fragment.register_count} a thread"
-            rows.append(BufferRow(buffer.name, "registers", shape, layout_text, "-", "-"))
-    return tuple(rows)
+        shape = _shape(layout.dtype.name, layout.shape)
+        rows.append(BufferRow(staging.name, scope, shape, str(layout), f"{layout.bytes:,}", "0"))
+    return (*rows, *_fragment_rows(context))
 
 
-def _shared_row(context: Context, buffer: Buffer) -> BufferRow:
+def _shared_row(context: Context, buffer: Buffer, scope: str) -> BufferRow:
     layout = context.decisions.layout(buffer)
     hand_over = context.plan.hand_over_reading(buffer.name)
     stages = hand_over.stages if hand_over is not None else context.ring_depths.get(buffer.name, 1)
-    ring = f"[{stages}]" if stages > 1 else ""
-    shape = f"{_short(buffer.dtype.name)} {ring}[{', '.join(map(str, buffer.extents))}]"
+    shape = _shape(buffer.dtype.name, buffer.extents, f"[{stages}]" if stages > 1 else "")
     conflicts = context.decisions.conflicts.get(buffer.name, 0)
-    scope = "LDS" if context.target.language == "hip" else "shared"
     return BufferRow(buffer.name, scope, shape, str(layout), f"{layout.bytes * stages:,}", str(conflicts))
 
 
-def _short(name: str) -> str:
-    return SHORT.get(name, name)
+def _fragment_rows(context: Context) -> list[BufferRow]:
+    alike: dict[tuple[str, str], list[str]] = {}
+    for buffer in context.program.kernel.allocations:
+        if buffer.scope == "fragment" and buffer.name in context.decisions.fragments:
+            fragment = context.decisions.fragment(buffer)
+            shape = _shape(buffer.dtype.name, fragment.tile)
+            layout = f"{fragment} -> {fragment.register_count} a thread"
+            alike.setdefault((shape, layout), []).append(buffer.name)
+    return [BufferRow(", ".join(names), "registers", *row, "", "") for row, names in alike.items()]
+
+
+def _shape(dtype: str, extents: Iterable[int], ring: str = "") -> str:
+    """`fp16 [3][128, 64]`."""
+    return f"{SHORT_NAMES.get(dtype, dtype)} {ring}[{', '.join(map(str, extents))}]"
 
 
 def pipeline_lines(context: Context) -> tuple[str, ...]:
-    """One line for each pipelined loop, then why nothing better was possible."""
-    lines = list(context.pipeline_notes)
-    for hand_over in context.plan.hand_overs:
-        buffers = ", ".join(hand_over.buffers)
-        where = hand_over.loop.var.name if hand_over.loop is not None else "tile"
-        stages = f"{hand_over.stages} stage{'s' if hand_over.stages > 1 else ''}"
-        lines.append(f"{where}: {stages}, full/empty barriers over {{{buffers}}}; loads by TMA")
+    """Who loads and who computes, what overlaps and what was saved, or why nothing better was possible."""
+    plan = context.plan
+    lines = [*_producer_lines(plan), *context.pipeline_notes, *plan.reasons]
     atoms = dict.fromkeys(decision.atom for _, decision in context.decisions.gemms.items())
     if atoms:
-        lines.append(f"math by {', '.join(atoms)}")
-    return (*lines, *context.plan.reasons)
+        who = "consumers: " if plan.hand_overs else ""
+        lines.append(f"{who}math by {' and '.join(atoms)}")
+    return (*lines, *_skew_lines(context), *_mask_lines(context), *_sum_lines(context))
+
+
+def _producer_lines(plan: Plan) -> list[str]:
+    """One line for what is loaded once a tile, and one for each loop with rings."""
+    once = [name for hand_over in plan.hand_overs if hand_over.loop is None for name in hand_over.buffers]
+    lines = [f"producer: TMA into {' and '.join(once)} once a tile"] if once else []
+    rings: dict[str, list[str]] = {}
+    for hand_over in plan.hand_overs:
+        if hand_over.loop is not None:
+            stages = f"{hand_over.stages} stage{'s' if hand_over.stages > 1 else ''}"
+            ring = f"{stages} of {' and '.join(hand_over.buffers)}"
+            rings.setdefault(hand_over.loop.var.name, []).append(ring)
+    for loop, parts in rings.items():
+        lines.append(
+            f"producer: TMA into {' and '.join(parts)}, ahead of loop {loop}; a full and an empty barrier a stage"
+        )
+    return lines
+
+
+def _skew_lines(context: Context) -> list[str]:
+    plan, lines = context.plan, []
+    loops = [s for s in each_statement(context.program.kernel.body) if isinstance(s, For)]
+    for loop in loops:
+        skew = find_skew(loop, context.decisions, plan)
+        if skew is None:
+            continue
+        var = loop.var.name
+        first, second = skew.first.c.buffer.name, skew.second.c.buffer.name
+        lines.append(
+            f"loop {var} is skewed: {second} of iteration {var} - 1 runs under the element-wise work on {first} of "
+            f"iteration {var}"
+        )
+        if plan.turns:
+            lines.append(
+                "the two consumer warpgroups take turns to issue gemms: one multiplies while the other works"
+            )
+    return lines
+
+
+def _mask_lines(context: Context) -> list[str]:
+    """Masks behind a uniform test: see tilegen.schedule.guard_masks."""
+    lines = []
+    for statement in each_statement(context.program.kernel.body):
+        match statement:
+            case If(_, (ParallelFor(location=inside),), (), location) if inside == location:
+                lines.append(
+                    f"{source_place(location)} runs only in iterations that the border of its mask crosses"
+                )
+            case _:
+                pass
+    return lines
+
+
+def _sum_lines(context: Context) -> list[str]:
+    stores = [
+        store for entry in context.plan.deferred for store in entry.update.body if isinstance(store, Store)
+    ]
+    return [
+        f"{store.buffer.name}: each lane sums for itself, lanes meet once behind the loop" for store in stores
+    ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Kernel, Program
+from tilegen.ir.summary import summary
 from tilegen.lower.bodies import lower_body
 from tilegen.lower.context import Context, constant_name
-from tilegen.lower.facts import buffer_rows, pipeline_lines, summary
+from tilegen.lower.facts import buffer_rows, pipeline_lines
 from tilegen.lower.launch import launch_of
 from tilegen.lower.parameters import parameters_of, requirements_of, tensor_arguments
 from tilegen.lower.storage import order_members
@@ -49,7 +50,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
         helper_values=tuple(dict(v for values in context.helpers.values() for v in values).items()),
         body=tuple(body),
         launch=launch_of(context, tiles, members),
-        buffers=buffer_rows(context, members),
+        buffers=buffer_rows(context),
         pipeline=pipeline_lines(context),
         notes=(*context.decisions.notes, *context.notes),
         outputs=program.outputs,

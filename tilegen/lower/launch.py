@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from tilegen.ir.affine import Linear, from_linear, linear
+from tilegen.ir.build import ceildiv, const
+from tilegen.ir.expressions import Binary, Const, Expr
+from tilegen.ir.printer import expression_text
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import extent_expression
 from tilegen.lower.storage import total_bytes
@@ -21,38 +25,73 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
     if size > 1:
         axis = cluster_axis(plan.cluster)
         extents[axis] = c.mul(c.div(c.add(extents[axis], size - 1), size), size)
-    cluster = plan.cluster
     if tiles.repeats or tiles.ordered:
         count = extents[0]
         for extent in extents[1:]:
             count = c.mul(count, extent)
-        names = [var.name for var in kernel.block_vars]
-        text = f"tiles of {' x '.join(reversed(names))}"
         if tiles.repeats:
             resident = c.mul(plan.blocks_per_multiprocessor, Name("multiprocessors"))
             if size > 1:
                 resident = c.mul(size, c.div(resident, size))
-            count, text = (
-                c.call("min", count, resident),
-                f"min(tiles, multiprocessors), {text}   (persistent)",
-            )
+            count = c.call("min", count, resident)
         grid = (count, one, one)
-        cluster = (size, 1, 1)
     else:
         padded = [*extents, one, one][:3]
         grid = (padded[0], padded[1], padded[2])
-        text = " x ".join(var.name for var in kernel.block_vars)
     return Launch(
         grid=grid,
-        grid_text=text,
+        grid_text=_grid_text(context, tiles),
         block=plan.threads,
         block_text=_block_text(context),
-        cluster=cluster,
+        cluster=(size, 1, 1) if tiles.repeats or tiles.ordered else plan.cluster,
         shared_bytes=total_bytes(members) if members else 0,
         registers_text=_registers_text(context),
         min_blocks=plan.blocks_per_multiprocessor,
         uses_multiprocessors=tiles.repeats,
     )
+
+
+def _grid_text(context: Context, tiles: TileLoop) -> str:
+    """`ceil(N / 128) x ceil(M / 128)`, and how blocks take tiles where the grid is their number."""
+    plan, kernel = context.plan, context.program.kernel
+    extents = [_extent_text(extent) for extent in kernel.grid]
+    size = plan.cluster_size
+    if size > 1:
+        axis = cluster_axis(plan.cluster)
+        extents[axis] = f"{size} * {_extent_text(ceildiv(kernel.grid[axis], const(size)))}"
+    if not (tiles.repeats or tiles.ordered):
+        return " x ".join(extents)
+    count = " * ".join(reversed(extents))
+    if not tiles.repeats:
+        order = (
+            "sections of neighbouring blocks, the longest first" if plan.longest_first else "one tile a block"
+        )
+        return f"{count}, {order}"
+    resident = plan.blocks_per_multiprocessor
+    blocks = "multiprocessors" if resident == 1 else f"{resident} * multiprocessors"
+    whole = f" in clusters of {size}" if size > 1 else ""
+    return f"min(tiles, {blocks}){whole}, tiles = {count}   (persistent)"
+
+
+def _extent_text(extent: Expr) -> str:
+    """An extent of the grid; `ceil(M / 128)` for a quotient that is rounded up."""
+    rounded = _rounded_up(extent)
+    if rounded is not None:
+        return f"ceil({expression_text(rounded[0])} / {rounded[1]})"
+    text = expression_text(extent)
+    return f"({text})" if isinstance(extent, Binary) and extent.op not in ("min", "max") else text
+
+
+def _rounded_up(quotient: Expr) -> tuple[Expr, int] | None:
+    """x and n of ceil(x / n); None for another expression."""
+    if not (isinstance(quotient, Binary) and quotient.op == "//" and isinstance(quotient.right, Const)):
+        return None
+    divisor, form = int(quotient.right.value), linear(quotient.left)
+    if form.constant != divisor - 1:
+        return None
+    dividend = from_linear(Linear(form.terms, 0), quotient.left)
+    inner = _rounded_up(dividend)  # ceil(ceil(x / m) / n) is ceil(x / (m n))
+    return (dividend, divisor) if inner is None else (inner[0], inner[1] * divisor)
 
 
 def _block_text(context: Context) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import Buffer
+from dataclasses import dataclass
+
+from tilegen.ir.expressions import Var
+from tilegen.ir.nodes import AtomicElement, AtomicTile, Buffer, If
 from tilegen.lower.context import Context
 from tilegen.lower.contract import VECTOR_BYTES, row_divisors
 from tilegen.lower.scalar import extent_expression
@@ -48,37 +51,38 @@ def parameters_of(context: Context, body: list[CStmt]) -> tuple[Parameter, ...]:
 
 def tensor_arguments(context: Context) -> tuple[TensorArgument, ...]:
     """The launcher's tensors; outputs that only atomics write are set to 0 first."""
+    assumed = {requirement.extent: requirement.text for requirement in _row_requirements(context)}
     arguments = []
     for tensor in context.program.tensors:
         strides = None
         if tensor.strides is not None:
             strides = tuple(extent_expression(context, stride, named=False) for stride in tensor.strides)
+        last = tensor.shape[-1]
         arguments.append(
             TensorArgument(
                 tensor.name,
                 tensor.dtype,
                 tuple(extent_expression(context, extent, named=False) for extent in tensor.shape),
                 strides,
-                "inout"
-                if tensor.role in ("inout", "none") and not _read_only(context, tensor)
-                else tensor.role
-                if tensor.role != "none"
-                else "input",
+                _role(context, tensor),
                 VECTOR_BYTES,
                 zeroed=_accumulated(context, tensor),
+                notes=(assumed[last.name],) if isinstance(last, Var) and last.name in assumed else (),
             )
         )
     return tuple(arguments)
 
 
-def _read_only(context: Context, tensor: Buffer) -> bool:
-    return not any(tensor in writes(statement) for statement in context.program.kernel.body)
+def _role(context: Context, tensor: Buffer) -> str:
+    """input, output or inout; a tensor of no stated role is an input unless the kernel writes it."""
+    written = any(tensor in writes(statement) for statement in context.program.kernel.body)
+    if tensor.role in ("inout", "none") and written:
+        return "inout"
+    return "input" if tensor.role == "none" else tensor.role
 
 
 def _accumulated(context: Context, tensor: Buffer) -> bool:
     """Whether an output is only ever added to by atomics."""
-    from tilegen.ir.nodes import AtomicElement, AtomicTile, If
-
     if tensor.role != "output":
         return False
     writers = [
@@ -89,15 +93,34 @@ def _accumulated(context: Context, tensor: Buffer) -> bool:
     return bool(writers) and all(isinstance(s, AtomicElement | AtomicTile) for s in writers)
 
 
-def requirements_of(context: Context) -> tuple[Requirement, ...]:
-    """What the text assumes of dynamic extents."""
+@dataclass(frozen=True, slots=True)
+class _RowRequirement:
+    """`extent`, the length of some tensors' rows, must be a multiple of `divisor`."""
+
+    extent: str
+    divisor: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.extent} % {self.divisor} == 0"
+
+
+def _row_requirements(context: Context) -> list[_RowRequirement]:
+    """What vector accesses assume of dynamic row lengths."""
     assumed = row_divisors(context.program)
     wide = {**context.vectorised, **{entry.tensor: None for entry in context.maps.values()}}
     rows = [tensor.shape[-1] for tensor in context.program.tensors if tensor.name in wide]
-    requirements = []
+    found = []
     for var in context.program.extents:
         multiple = assumed.get(var.name, 1) if var in rows else 1
         if multiple > 1 and context.decisions.divisors.get(var.name, 1) % multiple == 0:
-            condition = c.operation("==", c.mod(var.name, multiple), 0)
-            requirements.append(Requirement(condition, f"{var.name} % {multiple} == 0"))
-    return tuple(requirements)
+            found.append(_RowRequirement(var.name, multiple))
+    return found
+
+
+def requirements_of(context: Context) -> tuple[Requirement, ...]:
+    """What the text assumes of dynamic extents."""
+    return tuple(
+        Requirement(c.operation("==", c.mod(row.extent, row.divisor), 0), row.text)
+        for row in _row_requirements(context)
+    )

@@ -30,7 +30,8 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
     head = loop_head(context, loop)
     context.ring_depths.update({copy.target.buffer.name: stages for copy in copies})
     context.pipeline_notes.append(
-        f"{loop.var.name}: {stages} stages, cp.async runs {stages - 1} iterations ahead; one barrier an iteration"
+    ahead = "1 iteration" if stages == 2 else f"{stages - 1} iterations"
+        f"loop {loop.var.name}: {stages} stages, loads by cp.async {ahead} ahead; one barrier an iteration"
     )
     load = context.name("load_tiles")
     gemm = _only_gemm(context, loop, copies)
