@@ -59,6 +59,7 @@ class Context:
         default_factory=dict
     )  # stages of shared tiles, where a pipeline made rings
     pipeline_notes: list[str] = field(default_factory=list)  # lines of the header's Pipeline section
+    guarded: bool = False  # whether loads that run ahead compare their positions with the tensor's extents
     pending_stores: bool = False  # whether TMA stores may still be reading shared memory when the kernel ends
     maps: dict[str, TensorMap] = field(
         default_factory=dict
@@ -162,12 +163,12 @@ class Context:
         return f"{place}  {text}"
 
 
-def constant_name(parameter: str) -> str:
 def source_place(location: Location) -> str:
     """`matmul.py:21`."""
     return f"{PurePosixPath(location.file).name}:{location.line}"
 
 
+def constant_name(parameter: str) -> str:
     """`block_M` becomes `kBlockM`, `num_stages` `kNumStages`."""
     words = [word for word in re.split(r"[_\W]+", parameter) if word]
     return "k" + "".join(word[0].upper() + word[1:] for word in words)

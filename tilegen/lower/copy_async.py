@@ -33,8 +33,8 @@ class AsyncCopy:
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """How the threads share a tile's chunks: `row` and `column` of a chunk, `first` the row in round 0, `step` rows from
-    one round `i` to the next."""
+    """How the threads share a tile's chunks: `row` and `column` of a chunk, `first` the row in round 0, `step` rows
+    from one round `i` to the next."""
 
     row: CExpr
     column: CExpr
@@ -53,6 +53,7 @@ def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
     base, source = _addresses(context, copy, chunks, variable, name)
     target = _target(context, copy, layout)
     inside = c.conjunction(_guards(context, copy))
+    context.guarded = context.guarded or inside is not None
     body: list[CStmt] = [
         Declare("int", "row", chunks.row, const=True),
         Declare("int", "column", chunks.column, const=True),

@@ -14,6 +14,7 @@ from tilegen.lower.context import Context
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Prefix, Reinterpret
 from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC
+from tilegen.schedule.registers import operand_slots
 
 STEP = 16  # of k
 CHUNK = 8  # elements in 16 bytes
@@ -24,20 +25,28 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
     decision = context.decisions.gemms[gemm]
     context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
     steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
-    ahead = decision.steps > 1
+    ahead = decision.steps > 1 and slots(context) == 2
     out = declare_operands(decision, (Literal(2),) if ahead else ())
     first = loads(context, gemm, decision, Literal(0), Literal(0) if ahead else None)
-    out += first
+    out += first if ahead else []
     kk = Name("kk")
     body: list[CStmt] = []
     if ahead and first:
         following = loads(context, gemm, decision, c.add(kk, 1), c.mod(c.add(kk, 1), 2))
         body.append(IfC(c.operation("<", c.add(kk, 1), steps), tuple(following)))
+    elif first:
+        body += loads(context, gemm, decision, kk, None)
+        out = declare_operands(decision, ())
     body += multiply(gemm, decision, kk, c.mod(kk, 2) if ahead else None)
-    out.append(
-        ForC("kk", Literal(0), steps, tuple(body), unroll=True, comment="loads run one step of 16 k ahead")
-    )
+    note = "loads run one step of 16 k ahead" if ahead and first else ""
+    out.append(ForC("kk", Literal(0), steps, tuple(body), unroll=True, comment=note))
     return out
+
+
+def slots(context: Context) -> int:
+    """Register slots for operands: 2 where they fit."""
+    blocks = context.plan.blocks_per_multiprocessor
+    return operand_slots(context.program, context.decisions, context.target, blocks, context.guarded)
 
 
 def declare_operands(decision: GemmDecision, slots: tuple[CExpr, ...]) -> list[CStmt]:

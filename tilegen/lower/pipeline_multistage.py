@@ -10,6 +10,7 @@ from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, For, Gemm
 from tilegen.lower.context import Context
 from tilegen.lower.copy_async import lower_async_copy
+from tilegen.lower.gemm_mma_sync import slots
 from tilegen.lower.loops import LoopHead, loop_head
 from tilegen.lower.rotated_loop import rotated_loop
 from tilegen.lower.statements import lower_statements
@@ -29,19 +30,20 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
         context.primitive(name)
     head = loop_head(context, loop)
     context.ring_depths.update({copy.target.buffer.name: stages for copy in copies})
-    context.pipeline_notes.append(
     ahead = "1 iteration" if stages == 2 else f"{stages - 1} iterations"
+    context.pipeline_notes.append(
         f"loop {loop.var.name}: {stages} stages, loads by cp.async {ahead} ahead; one barrier an iteration"
     )
     load = context.name("load_tiles")
-    gemm = _only_gemm(context, loop, copies)
+    loads = _loads(context, loop, copies, load)
+    gemm = _only_gemm(context, loop, copies) if slots(context) == 2 else None
     if gemm is not None:
         main = rotated_loop(context, loop, head, copies, gemm, load, depth)
     else:
         main = [_main(context, loop, head, copies, load, depth)]
     return [
         Blank(),
-        *_loads(context, loop, copies, load),
+        *loads,
         Blank(),
         _fill(loop, head, load, depth, stages),
         Blank(),

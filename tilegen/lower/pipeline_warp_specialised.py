@@ -196,8 +196,11 @@ def initialise_barriers(context: Context, reused: bool) -> list[CStmt]:
     body: list[CStmt] = []
     for hand_over in context.plan.hand_overs:
         letting_go: CExpr = consumers
+        if hand_over.by_warps:
+            warps = context.constant("kWarpsPerWarpgroup", context.target.limits.warps_per_warpgroup)
+            letting_go = c.operation("*", consumers, warps)
         if shares_loads(context, hand_over):
-            letting_go = c.operation("*", cluster_constant(context), consumers)
+            letting_go = c.operation("*", cluster_constant(context), letting_go)
         kinds = [("full", Literal(1)), ("empty", letting_go)]
         if hand_over.loop is None and not reused:
             kinds = kinds[:1]

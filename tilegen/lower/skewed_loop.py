@@ -92,8 +92,8 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
 
 
 def _turns(consumers: Consumers) -> tuple[list[CStmt], list[CStmt]]:
-    """Two warpgroups take turns: while one keeps the tensor cores busy, the other does its element-wise work. What waits
-    for the own turn, and what gives it to the other. Source: Shah et al., FlashAttention-3, section 3.1."""
+    """Two warpgroups take turns: while one keeps the tensor cores busy, the other does its element-wise work. Returns
+    what waits for the own turn, and what gives it to the other. Source: Shah et al., FlashAttention-3, section 3.1."""
     context = consumers.context
     if not context.plan.turns:
         return [], []

@@ -21,6 +21,7 @@ class HandOver:
 
     `stages` buffers form a ring; `loop` is the pipelined loop whose iterations fill it (None: filled once a
     tile, before the statement that reads it). `name` prefixes its barriers in SharedStorage, empty for the only one.
+    `by_warps`: threads are the last to read it, so that each warp lets it go, else each warpgroup.
     """
 
     name: str
@@ -29,6 +30,7 @@ class HandOver:
     buffers: tuple[str, ...]
     stages: int
     bytes: int
+    by_warps: bool = False
 
     @property
     def ring(self) -> str:

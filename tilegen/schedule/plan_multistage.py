@@ -54,7 +54,7 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
         )
         raise ProgramError(
             loop.location,
-            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block of {target.name} has "
+            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than {target.name} gives a block "
             f"({limit:,})",
             remedy=f"{remedy} ({stage:,} bytes a stage)",
         )

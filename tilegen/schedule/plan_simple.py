@@ -10,7 +10,9 @@ from tilegen.schedule.registers import live_registers
 from tilegen.target import Target
 
 _RESIDENT = 2  # the part of the threads that a multiprocessor holds which shall be resident
-_FRAGMENTS = 0.8  # the part of a thread's registers that fragments may take; the rest holds addresses and elements
+_FRAGMENTS = (
+    0.8  # the part of a thread's registers that fragments may take; the rest holds addresses and elements
+)
 
 
 def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
@@ -26,7 +28,7 @@ def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
     if used > limit:
         raise ProgramError(
             kernel.location,
-            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block of {target.name} has "
+            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than {target.name} gives a block "
             f"({limit:,})",
             remedy="make the shared tiles smaller",
         )
@@ -54,7 +56,9 @@ def _residency(program: Program, decisions: Decisions, target: Target, used: int
     if used:
         blocks = min(blocks, limits.shared_bytes_per_multiprocessor // (used + limits.reserved_shared_bytes))
     needed = live_registers(kernel, decisions)
-    while blocks > 1 and needed > _FRAGMENTS * limits.registers_per_multiprocessor / (blocks * kernel.threads):
+    while blocks > 1 and needed > _FRAGMENTS * limits.registers_per_multiprocessor / (
+        blocks * kernel.threads
+    ):
         blocks -= 1
     return max(1, blocks)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
-from tilegen.ir.nodes import Buffer, Copy, For, If, Kernel, Persistent, Program, Stmt
+from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Kernel, Persistent, Program, Stmt
 from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.schedule.clusters import check_cluster, multicasts
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
@@ -144,19 +144,47 @@ def _hand_overs(kernel: Kernel, found: list[_Found], decisions: Decisions) -> tu
         stages = max(1, loop.num_stages or 1) if loop is not None else 1
         size = sum(decisions.shared[name].bytes for name in buffers)
         name = "" if len(groups) == 1 else buffers[0].removesuffix("_shared")
-        hand_overs.append(HandOver(name, loop, tuple(copies), buffers, stages, size))
+        by_warps = loop is not None and _read_by_threads(loop, buffers, decisions)
+        hand_overs.append(HandOver(name, loop, tuple(copies), buffers, stages, size, by_warps))
     return tuple(hand_overs)
 
 
 def _first_reader(kernel: Kernel, entry: _Found) -> Stmt | None:
+    """The statement that first reads what a copy loads. Copies to registers in a row count as one statement, the first:
+    their tiles are waited for together."""
     body = entry.loop.body if entry.loop is not None else kernel.body
     name = entry.copy.target.buffer.name
+    run: Stmt | None = None
     for statement in each_statement(body):
-        if isinstance(statement, For | If | Persistent):
+        if isinstance(statement, For | If | Persistent) or _is_load(statement):
             continue
-        if statement is not entry.copy and any(buffer.name == name for buffer in reads(statement)):
-            return statement
+        run = (run or statement) if _reads_to_registers(statement) else None
+        if any(buffer.name == name for buffer in reads(statement)):
+            return run or statement
     return None
+
+
+def _is_load(statement: Stmt) -> bool:
+    return (
+        isinstance(statement, Copy)
+        and statement.source.buffer.scope == "global"
+        and statement.target.buffer.scope == "shared"
+    )
+
+
+def _reads_to_registers(statement: Stmt) -> bool:
+    return (
+        isinstance(statement, Copy)
+        and statement.source.buffer.scope == "shared"
+        and statement.target.buffer.scope == "fragment"
+    )
+
+
+def _read_by_threads(loop: For, buffers: tuple[str, ...], decisions: Decisions) -> bool:
+    """Whether threads, not tensor cores, are the last to read tiles of a loop."""
+    readers = [s for s in loop.body if any(buffer.name in buffers for buffer in reads(s))]
+    last = readers[-1] if readers else None
+    return last is not None and not (isinstance(last, Gemm) and decisions.gemms[last].family == "wgmma")
 
 
 # ------------------------------------------------------------------------------------------- shared memory
@@ -281,7 +309,9 @@ def _persistent(kernel: Kernel, plan: Plan) -> bool:
 def _takes_turns(kernel: Kernel, plan: Plan, decisions: Decisions) -> bool:
     """Whether two warpgroups alternate between gemms and element-wise work."""
     import os
-    if os.environ.get("TG_TURNS") == "0": return False
+
+    if os.environ.get("TG_TURNS") == "0":
+        return False
     loops = [s for s in each_statement(kernel.body) if isinstance(s, For) and s.kind == "pipelined"]
     skewed = [loop for loop in loops if find_skew(loop, decisions, plan) is not None]
     return plan.consumers == 2 and len(loops) == 1 and len(skewed) == 1

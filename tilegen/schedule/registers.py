@@ -8,6 +8,7 @@ from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.target import Target
 
 PLAIN_REGISTERS = 60  # addresses and counters of a loop of cp.async and ldmatrix, as nvcc 13 allots them
+TURNED_REGISTERS = 8  # more where both operands lie across the direction that ldmatrix prefers
 GUARDED_REGISTERS = 84  # with bounds of rows and columns beside them
 
 
@@ -85,4 +86,7 @@ def operand_slots(program: Program, decisions: Decisions, target: Target, blocks
     kernel, limits = program.kernel, target.limits
     owned = min(limits.registers_per_multiprocessor // (blocks * kernel.threads), limits.registers_per_thread)
     needed = fragment_registers(kernel, decisions) + operand_registers(kernel, decisions)
-    return 2 if needed + (GUARDED_REGISTERS if guarded else PLAIN_REGISTERS) <= owned else 1
+    needed += GUARDED_REGISTERS if guarded else PLAIN_REGISTERS
+    if any((d.a_major, d.b_major) == ("MN", "K") for _, d in decisions.gemms.items()):
+        needed += TURNED_REGISTERS
+    return 2 if needed <= owned else 1
