@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, ParallelFor, Persistent, Reduce, Stmt
+from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, ParallelFor, Persistent, Program, Reduce, Stmt
 from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.target import Target
 
