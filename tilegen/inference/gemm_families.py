@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 
 from tilegen.diagnostics import ProgramError
@@ -31,16 +30,15 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
     Raises:
         ProgramError: when no family can compute a gemm, or two gemms want different layouts of one buffer.
     """
-    families = [family for family in FAMILIES if find_spec(f"tilegen.inference.gemm_{family}")]
     reasons = {
-        family: [family_module(family).why_not(g, threads, target) for g in gemms] for family in families
+        family: [family_module(family).why_not(g, threads, target) for g in gemms] for family in FAMILIES
     }
-    common = next((family for family in families if not any(reasons[family])), None)
+    common = next((family for family in FAMILIES if not any(reasons[family])), None)
     owners: dict[str, Gemm] = {}
     for position, gemm in enumerate(gemms):
-        able = [family for family in families if reasons[family][position] is None]
+        able = [family for family in FAMILIES if reasons[family][position] is None]
         if not able:
-            raise _no_family(gemm, {family: reasons[family][position] for family in families}, target)
+            raise _no_family(gemm, {family: reasons[family][position] for family in FAMILIES}, target)
         family = common or able[0]
         decision = family_module(family).decide(gemm, threads, target)
         decisions.gemms[gemm] = decision

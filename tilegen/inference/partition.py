@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.loops import Access, Loop
@@ -131,4 +130,4 @@ def _largest_power_of_two_in(number: int) -> int:
 
 def spread(tile: tuple[int, ...], threads: int, target: Target) -> Fragment:
     """The partition of a tile that nothing else says anything about."""
-    return coalesced(tile, threads, 1, target.limits.warp_size) if prod(tile) else Fragment(tile, (), ())
+    return coalesced(tile, threads, 1, target.limits.warp_size)
