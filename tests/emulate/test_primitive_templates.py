@@ -95,6 +95,8 @@ def _use(primitive: Primitive) -> str:
             )
         case "descriptor":
             return f"g[10] = descriptor_sw{values['swizzle']}(&s, 16, 1024);"
+        case "wgmma_run" | "wgmma_operands":
+            return ";"  # macros of the instructions' texts
         case "wgmma":
             name = f"SM90_64x{values['n']}x16_F32{kind}{kind}_{values['source']}"
             registers = int(values["n"]) // 2
@@ -183,7 +185,7 @@ def test_requirements_come_first_and_once() -> None:
     wanted = [Primitive.of("wgmma", n=64, a="f16", d="f32", source="SS"), Primitive("mbarrier_init")]
     closed = close_over_requirements([*wanted, *wanted], "cuda")
     names = [primitive.name for primitive in closed]
-    assert names == ["shared_address", "mbarrier_init", "major", "wgmma"]
+    assert names == ["shared_address", "mbarrier_init", "wgmma_run", "wgmma_operands", "major", "wgmma"]
     assert render_primitives(wanted, "cuda") == render_primitives(reversed(wanted), "cuda")
 
 

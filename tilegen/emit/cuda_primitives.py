@@ -39,26 +39,53 @@ def _coordinates(values: Values) -> Mapping[str, object]:
 
 
 def _wgmma_requires(values: Values) -> tuple[Primitive, ...]:
-    return (Primitive("major"),)
+    registers = int(values["n"]) // 2
+    return (Primitive("major"), Primitive.of("wgmma_operands", registers=registers))
 
 
 def _wgmma_context(values: Values) -> Mapping[str, object]:
-    """Operand lists of wgmma: n/2 accumulators, then A (a descriptor or four registers), B, predicate, transposes."""
+    """Operands of wgmma: n/2 accumulators, then A (a descriptor or four registers), B, predicate, transposes."""
     registers = int(values["n"]) // 2
-    a_operands = 4 if values["source"] == "RS" else 1
+    shared = values["source"] == "SS"
+    a_operands = 1 if shared else 4
     after_a = registers + a_operands
     a_list = ", ".join(f"%{registers + index}" for index in range(a_operands))
+    transposes = [f"%{after_a + 2 + index}" for index in range(2 if shared else 1)]
     return {
         "type_name": _TYPE_NAMES[str(values["a"])],
         "registers": registers,
-        "accumulators": _filled([f"%{index}" for index in range(registers)]),
-        "constraints": _filled([f'"+f"(d[{index}])' for index in range(registers)]),
-        "a_operand": "{" + a_list + "}" if a_operands > 1 else a_list,
+        "a_operand": a_list if shared else "{" + a_list + "}",
+        "a_constraint": '"l"(a)' if shared else ", ".join(f'"r"(a[{index}])' for index in range(4)),
         "b_operand": f"%{after_a}",
         "predicate_operand": f"%{after_a + 1}",
-        "transpose_a_operand": f"%{after_a + 2}",
-        "transpose_b_operand": f"%{after_a + (2 if a_operands > 1 else 3)}",
+        "transposes": ", ".join(transposes),
     }
+
+
+def _run_length(registers: int) -> int:
+    """How many accumulators one macro lists: their number is a multiple of 4."""
+    return 8 if registers % 8 == 0 else 4
+
+
+def _operands_requires(values: Values) -> tuple[Primitive, ...]:
+    return (Primitive.of("wgmma_run", run=_run_length(int(values["registers"]))),)
+
+
+def _operands_context(values: Values) -> Mapping[str, object]:
+    registers = int(values["registers"])
+    run = _run_length(registers)
+    listed = _filled([f"%{index}" for index in range(registers)])
+    text = [f"{line}, " for line in listed[:-1]] + listed[-1:]
+    text[0] = "{" + text[0]
+    text[-1] += "}"
+    operands = _filled([f"TILEGEN_RUN{run}(d, {first})" for first in range(0, registers, run)])
+    return {"text": text, "operands": [f"{line}," for line in operands[:-1]] + operands[-1:]}
+
+
+def _run_context(values: Values) -> Mapping[str, object]:
+    elements = [f'"+f"(d[i{f" + {index}" if index else ""}])' for index in range(int(values["run"]))]
+    lines = [", ".join(elements[first : first + 4]) for first in range(0, len(elements), 4)]
+    return {"lines": [f"{line}," for line in lines[:-1]] + lines[-1:]}
 
 
 def _matrix_context(values: Values) -> Mapping[str, object]:
@@ -106,36 +133,65 @@ def _int4_context(values: Values) -> Mapping[str, object]:
     return {**facts, "magic_pair": magic + magic.removeprefix("0x"), "function": function}
 
 
+_MBARRIER = "mbarrier: PTX ISA 9.7.13.15"
+_FENCE = "fence: PTX ISA 9.7.13.4"
+_CLUSTER = "Clusters: PTX ISA 10 (%cluster_ctarank), 9.7.13.3 (barrier.cluster)"
+_TMA = "TMA: PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.9.25 (groups)"
+_CP_ASYNC = "cp.async: PTX ISA 9.7.9.25"
+_LDMATRIX = "ldmatrix: PTX ISA 9.7.14.5.15"
+_WGMMA = "wgmma: PTX ISA 9.7.15"
+_SETMAXNREG = "setmaxnreg: PTX ISA 9.7.19.5. Warpgroups give registers to the block's pool, or wait for them."
+_BAR = "bar: PTX ISA 9.7.13.1. Barrier 0 is that of __syncthreads."
+
 RULES: tuple[Rule, ...] = (
     Rule("shared_address"),
     Rule("shared_storage"),
-    Rule("mbarrier_init", requires=_ADDRESS),
-    Rule("mbarrier_arrive", requires=_ADDRESS),
-    Rule("mbarrier_arrive_expect_tx", requires=_ADDRESS),
-    Rule("mbarrier_arrive_cluster", requires=_ADDRESS),
-    Rule("mbarrier_wait", requires=_ADDRESS),
-    Rule("fence_barrier_init"),
-    Rule("cluster_rank"),
-    Rule("cluster_sync"),
-    Rule("prefetch_tensor_map"),
-    Rule("tma_load", (("rank", _RANKS), ("multicast", (False, True))), _ADDRESS, _coordinates),
-    Rule("tma_store", (("rank", _RANKS),), _ADDRESS, _coordinates),
-    Rule("tma_reduce_add", (("rank", _RANKS),), _ADDRESS, _coordinates),
-    Rule("tma_store_commit"),
-    Rule("tma_store_wait_read"),
-    Rule("tma_store_wait"),
-    Rule("fence_proxy_async"),
-    Rule("cp_async", (("variant", ("cacheglobal", "cacheglobal_zfill", "cachealways_zfill")),), _ADDRESS),
-    Rule("cp_async_commit"),
-    Rule("cp_async_wait"),
-    Rule("ldmatrix", (("count", (1, 2, 4)), ("transpose", (False, True))), _ADDRESS, _matrix_context),
+    Rule("mbarrier_init", requires=_ADDRESS, family=_MBARRIER),
+    Rule("mbarrier_arrive", requires=_ADDRESS, family=_MBARRIER),
+    Rule("mbarrier_arrive_expect_tx", requires=_ADDRESS, family=_MBARRIER),
+    Rule("mbarrier_arrive_cluster", requires=_ADDRESS, family=_MBARRIER),
+    Rule("mbarrier_wait", requires=_ADDRESS, family=_MBARRIER),
+    Rule("fence_barrier_init", family=_FENCE),
+    Rule("fence_proxy_async", family=_FENCE),
+    Rule("cluster_rank", family=_CLUSTER),
+    Rule("cluster_sync", family=_CLUSTER),
+    Rule("prefetch_tensor_map", family=_TMA),
+    Rule("tma_load", (("rank", _RANKS), ("multicast", (False, True))), _ADDRESS, _coordinates, family=_TMA),
+    Rule("tma_store", (("rank", _RANKS),), _ADDRESS, _coordinates, family=_TMA),
+    Rule("tma_reduce_add", (("rank", _RANKS),), _ADDRESS, _coordinates, family=_TMA),
+    Rule("tma_store_commit", family=_TMA),
+    Rule("tma_store_wait_read", family=_TMA),
+    Rule("tma_store_wait", family=_TMA),
+    Rule(
+        "cp_async",
+        (("variant", ("cacheglobal", "cacheglobal_zfill", "cachealways_zfill")),),
+        _ADDRESS,
+        family=_CP_ASYNC,
+    ),
+    Rule("cp_async_commit", family=_CP_ASYNC),
+    Rule("cp_async_wait", family=_CP_ASYNC),
+    Rule(
+        "ldmatrix",
+        (("count", (1, 2, 4)), ("transpose", (False, True))),
+        _ADDRESS,
+        _matrix_context,
+        family=_LDMATRIX,
+    ),
     Rule("stmatrix", (("count", (1, 2, 4)), ("transpose", (False, True))), _ADDRESS, _matrix_context),
     Rule("mma_sync", (("a", ("f16", "bf16")),), context=_type_name),
-    Rule("warpgroup_arrive"),
-    Rule("warpgroup_commit"),
-    Rule("warpgroup_wait"),
-    Rule("descriptor", (("swizzle", (128, 64, 32)),), _ADDRESS, _descriptor_context),
-    Rule("major"),
+    Rule("warpgroup_arrive", family=_WGMMA),
+    Rule("warpgroup_commit", family=_WGMMA),
+    Rule("warpgroup_wait", family=_WGMMA),
+    Rule("descriptor", (("swizzle", (128, 64, 32)),), _ADDRESS, _descriptor_context, family=_WGMMA),
+    Rule("wgmma_run", (("run", (8, 4)),), context=_run_context, family=_WGMMA),
+    Rule(
+        "wgmma_operands",
+        (("registers", tuple(range(4, 129, 4))),),
+        _operands_requires,
+        _operands_context,
+        _WGMMA,
+    ),
+    Rule("major", family=_WGMMA),
     Rule(
         "wgmma",
         (
@@ -146,11 +202,12 @@ RULES: tuple[Rule, ...] = (
         ),
         _wgmma_requires,
         _wgmma_context,
+        _WGMMA,
     ),
-    Rule("register_release"),
-    Rule("register_acquire"),
-    Rule("named_barrier_sync"),
-    Rule("named_barrier_arrive"),
+    Rule("register_release", family=_SETMAXNREG),
+    Rule("register_acquire", family=_SETMAXNREG),
+    Rule("named_barrier_sync", family=_BAR),
+    Rule("named_barrier_arrive", family=_BAR),
     Rule("exp2_approx"),
     Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2", "f32x2", "f32x4")),)),
     Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32", "f16", "bf16")))),

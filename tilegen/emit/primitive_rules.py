@@ -53,12 +53,14 @@ class Rule:
     choices   the values that each parameter may take
     requires  the primitives that its text uses
     context   what its template needs beside the parameters: operand lists, derived names
+    family    what the ISA's document calls the instructions, and where: primitives of a family stand below it
     """
 
     name: str
     choices: tuple[tuple[str, tuple[Value, ...]], ...] = ()
     requires: Callable[[Values], tuple[Primitive, ...]] = _nothing_required
     context: Callable[[Values], Mapping[str, object]] = _nothing_added
+    family: str = ""
 
     def check(self, primitive: Primitive) -> None:
         """Raises UnknownPrimitive unless the parameters are those that the rule names, with values it allows."""

@@ -81,13 +81,27 @@ def render_primitives(
     if language is None:
         language = "hip" if dialect == "hip" else "cuda"
     pattern = _FOLDERS[(dialect, language)]
-    texts = []
+    texts: list[str] = []
+    family = before = ""
     for primitive in close_over_requirements(primitives, language):
         _, rule = _rule(primitive, language)
         values = primitive.values()
         template = _environment().get_template(pattern.format(primitive.name))
-        texts.append(template.render({**values, **rule.context(values)}).strip("\n"))
-    return "\n\n".join(texts) + "\n" if texts else ""
+        text = template.render({**values, **rule.context(values)}).strip("\n")
+        begins = rule.family != family or not family
+        if texts and (begins or not (_one_line(before) and _one_line(text))):
+            texts.append("")
+        if begins and rule.family and dialect != "emulator":
+            texts.append(f"// {rule.family}")
+        texts.append(text)
+        family, before = rule.family, text
+    return "\n".join(texts) + "\n" if texts else ""
+
+
+def _one_line(text: str) -> bool:
+    """Whether a primitive is one line of code below its comment and its template head."""
+    code = [line for line in text.split("\n") if not line.startswith(("//", "template <"))]
+    return len(code) == 1
 
 
 __all__ = [

@@ -1,4 +1,3 @@
-// %cluster_ctarank: PTX ISA 10, special registers
 TILEGEN_DEVICE u32 cluster_rank() {
   u32 rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

@@ -1,4 +1,3 @@
-// barrier.cluster: PTX ISA 9.7.13.3
 TILEGEN_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }

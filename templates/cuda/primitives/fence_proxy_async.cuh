@@ -1,2 +1,2 @@
-// fence.proxy.async: PTX ISA 9.7.13.4. Plain writes to shared memory become visible to TMA and wgmma.
+// Plain writes to shared memory become visible to TMA and wgmma.
 TILEGEN_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }

@@ -1,4 +1,4 @@
-// mbarrier.arrive.expect_tx: PTX ISA 9.7.13.15. The phase ends after `bytes` more bytes of asynchronous copies.
+// The phase ends after `bytes` more bytes of asynchronous copies.
 TILEGEN_DEVICE void mbarrier_arrive_expect_tx(u64& barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                : : "r"(shared_address(&barrier)), "r"(bytes) : "memory");

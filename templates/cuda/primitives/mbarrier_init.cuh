@@ -1,4 +1,3 @@
-// mbarrier.init: PTX ISA 9.7.13.15
 TILEGEN_DEVICE void mbarrier_init(u64& barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(shared_address(&barrier)), "r"(arrivals) : "memory");
 }

@@ -1,4 +1,3 @@
-// bar.arrive: PTX ISA 9.7.13.1
 TILEGEN_DEVICE void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }

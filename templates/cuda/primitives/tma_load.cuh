@@ -1,5 +1,5 @@
 {% if multicast %}
-// cp.async.bulk.tensor: PTX ISA 9.7.9.27. Every block in the mask gets the box, and the bytes at its barrier.
+// Every block in the mask gets the box, and the bytes at its barrier.
 TILEGEN_DEVICE void tma_load_{{ rank }}d_multicast(void* tile, const CUtensorMap& map, {{ arguments }},
                                           u64& barrier, unsigned short blocks) {
   asm volatile("cp.async.bulk.tensor.{{ rank }}d.shared::cluster.global.mbarrier::complete_tx::bytes"
@@ -8,7 +8,7 @@ TILEGEN_DEVICE void tma_load_{{ rank }}d_multicast(void* tile, const CUtensorMap
                    "r"(shared_address(&barrier)), "h"(blocks) : "memory");
 }
 {% else %}
-// cp.async.bulk.tensor: PTX ISA 9.7.9.27. Elements out of range arrive as zero.
+// Elements out of range arrive as zero.
 TILEGEN_DEVICE void tma_load_{{ rank }}d(void* tile, const CUtensorMap& map, {{ arguments }},{{ break }}u64& barrier) {
   asm volatile("cp.async.bulk.tensor.{{ rank }}d.shared::cluster.global.mbarrier::complete_tx::bytes "
                "[%0], [%1, { {{- operands -}} }], [%{{ next_operand }}];"

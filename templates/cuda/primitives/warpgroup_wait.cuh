@@ -1,3 +1,3 @@
-// wgmma.wait_group: PTX ISA 9.7.15.7. At most kPending of the warpgroup's groups are still under way.
+// At most kPending of the warpgroup's groups are still under way.
 template <int kPending>
 TILEGEN_DEVICE void warpgroup_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(kPending) : "memory"); }

@@ -1,0 +1,1 @@
+// Operands of inline assembly alone: the emulator's wgmma takes the array
