@@ -9,6 +9,7 @@ from tilegen.emit.header import render_header
 from tilegen.emit.manifest import build
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.infer import infer
+from tilegen.ir.drop_unused import drop_unused
 from tilegen.ir.nodes import Program
 from tilegen.ir.verify import verify
 from tilegen.lower.contract import row_divisors
@@ -49,7 +50,7 @@ def generate(
     """
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
-    program = guard_masks(program)
+    program = guard_masks(drop_unused(program))
     decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
     plan = plan_kernel(program, machine, decisions)
     model = lower(program, machine, decisions, plan, regenerate)

@@ -181,7 +181,7 @@ def written_operand(
 
 @tilegen.jit
 def chained(A, B, D, through="registers", N=64, P=64, block_M=64, block_K=32, num_stages=2, threads=128):
-    """C = relu(A · B) · D: the first product becomes an operand of the second, in registers or through shared memory."""
+    """C = relu(A · B) · D: the first product becomes an operand of the second, in registers or through shared tiles."""
     M, K = T.const("M, K")
     A: T.Tensor((M, K), T.float16)
     B: T.Tensor((K, N), T.float16)
@@ -327,13 +327,23 @@ def persistent_tiles(A, B, blocks=5, group=0, block_M=64, block_N=64, block_K=32
 
 @tilegen.jit
 def split_k(
-    A, B, splits=3, by_element=False, block_M=64, block_N=64, block_K=32, num_stages=2, threads=128, scale=1.0
+    A,
+    B,
+    C,
+    splits=3,
+    by_element=False,
+    block_M=64,
+    block_N=64,
+    block_K=32,
+    num_stages=2,
+    threads=128,
+    scale=1.0,
 ):
     """C += scale · A · B: blocks along the third grid axis share K and add up atomically, tile-wise or by element."""
     M, N, K = T.const("M, N, K")
     A: T.Tensor((M, K), T.float16)
     B: T.Tensor((K, N), T.float16)
-    C = T.empty((M, N), T.float32)
+    C: T.Tensor((M, N), T.float32)
     steps = T.ceildiv(T.ceildiv(K, block_K), splits)
     with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), splits, threads=threads) as (bx, by, bz):
         A_shared = T.alloc_shared((block_M, block_K), T.float16)
@@ -352,7 +362,6 @@ def split_k(
                 T.atomic_add(C[by * block_M + i, bx * block_N + j], C_local[i, j])
         else:
             T.atomic_add(C[by * block_M, bx * block_N], C_local)
-    return C
 
 
 @tilegen.jit

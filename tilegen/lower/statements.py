@@ -49,6 +49,7 @@ _BUILT_IN = {
     "assign": "tilegen.lower.scalars:lower_assign",
     "if": "tilegen.lower.scalars:lower_if",
     "for": "tilegen.lower.scalars:lower_for",
+    "persistent": "tilegen.lower.tiles:lower_persistent",
     "sync": "tilegen.lower.scalars:lower_sync",
     "reduce": "tilegen.lower.reduce:lower_reduce",
     "gemm": "tilegen.lower.gemm:lower_gemm",

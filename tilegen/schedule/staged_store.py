@@ -31,6 +31,8 @@ def stage_stores(
     ring_bytes = sum(decisions.shared[name].bytes * stages for name, stages in rings.items())
     limit = target.limits.shared_bytes_per_block
     free = limit - used + ring_bytes
+    taken = [buffer.name for buffer in program.kernel.allocations]
+    over = tuple(rings)
     for copy in _outside_pipelines(program.kernel.body, plan):
         decision = accumulator_of(copy, decisions)
         if decision is None or window_problem(copy.target, ranges):
@@ -38,7 +40,11 @@ def stage_stores(
         layout = _strip(decision, copy.target.buffer.dtype, free, target)
         if layout is not None:
             name = f"{copy.source.buffer.name.removesuffix('_local')}_staging"
-            plan.staging[copy] = Staging(name, layout, tuple(rings))
+            while name in taken:
+                name += "_out"
+            plan.staging[copy] = Staging(name, layout, over)
+            taken.append(name)
+            over = (*over, name)  # the next one may take its place
 
 
 def accumulator_of(copy: Copy, decisions: Decisions) -> GemmDecision | None:
