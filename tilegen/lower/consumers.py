@@ -14,6 +14,7 @@ from typing import assert_never
 from tilegen.ir.nodes import Buffer, Copy, Fill, For, Gemm, If, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
+from tilegen.lower.interleaved_gemm import lower_interleaved
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
 from tilegen.lower.skewed_loop import lower_skewed
@@ -25,6 +26,7 @@ from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.interleave import Interleaving, find_interleaving
 from tilegen.schedule.plan import HandOver
 from tilegen.schedule.skew import find_skew
 
@@ -62,6 +64,7 @@ class Consumers:
         default_factory=dict
     )  # shared buffers that threads read since the last barrier
     reused: bool = False  # whether hand-overs outside loops are filled again and again
+    interleaving: Interleaving | None = None  # of the loop whose body is being lowered
 
     # ------------------------------------------------------------------------------------- statements
 
@@ -76,6 +79,8 @@ class Consumers:
         for position, statement in enumerate(statements):
             if isinstance(statement, Copy) and self.context.plan.hand_over_of(statement) is not None:
                 continue
+            if self.interleaving is not None and self.interleaving.produces(statement):
+                continue  # part of its gemm
             last = [h for h in mine if _last_reader(statements, position, h)]
             out += self.before(statement, mine)
             out += self.statement(statement, last)
@@ -105,7 +110,7 @@ class Consumers:
         if not last:
             return out
         out += self.settle(len(self.outstanding)) if self.outstanding else []
-        out += self.warpgroup_sync()
+        out += self.threads_have_read(last)
         for hand_over in last:
             out += self.release(hand_over)
         return out
@@ -143,6 +148,9 @@ class Consumers:
         return (*body, *(self.settle(len(self.outstanding)) if self.outstanding else []))
 
     def gemm(self, gemm: Gemm) -> list[CStmt]:
+        self.note(gemm)
+        if self.interleaving is not None:
+            return lower_interleaved(self.context, self.interleaving, self.accumulate(gemm))
         return [*self.context.comment(gemm.location), *lower_gemm(self.context, gemm, self.accumulate(gemm))]
 
     # ------------------------------------------------------------------------------------- before a statement
@@ -240,11 +248,11 @@ class Consumers:
     def release(
         self, hand_over: HandOver, stage: CExpr | None = None, when: CExpr | None = None
     ) -> list[CStmt]:
-        """One thread of the warpgroup lets the stage go, and the ring moves on."""
+        """One thread of the warpgroup or warp lets the stage go, and the ring moves on."""
         self.waited.pop(hand_over.name, None)
         out: list[CStmt] = []
         if hand_over.loop is not None or self.reused:
-            thread = self.context.threads.name("thread")
+            thread = self.context.threads.name("lane" if hand_over.by_warps else "thread")
             barrier = self.barrier(hand_over, "empty", stage)
             if shares_loads(self.context, hand_over):
                 # The stage is filled by all blocks of the cluster, so all of them must know that it is free here.
@@ -261,8 +269,10 @@ class Consumers:
             out.append(Expression(c.call(c.member(hand_over.ring, "advance"))))
         return out
 
-    def warpgroup_sync(self) -> list[CStmt]:
-        """All threads of this warpgroup have read the stage before one of them lets it go."""
+    def threads_have_read(self, hand_overs: list[HandOver]) -> list[CStmt]:
+        """All threads have read the stage before one of them lets it go: of a warp, or of the warpgroup."""
+        if all(hand_over.by_warps for hand_over in hand_overs):
+            return [Expression(c.call("__syncwarp"))]
         self.context.primitive("named_barrier_sync")
         base = self.context.constant(
             "kWarpgroupBarrier", 2, "the first of one barrier for each consumer warpgroup"
@@ -282,6 +292,7 @@ class Consumers:
         skew = find_skew(loop, self.context.decisions, self.context.plan)
         if skew is not None:
             return [*out, *lower_skewed(self, loop, head, skew)]
+        self.interleaving = find_interleaving(loop, self.context.decisions, self.context.plan)
         lagging = self.lags(loop)
         if lagging:
             out += [
@@ -292,14 +303,15 @@ class Consumers:
         self.waited.clear()
         body = self.block(loop.body, loop)
         ran = c.operation(">", loop_variable(self.context, loop), head.start)
-        if lagging:
-            self.context.primitive("warpgroup_wait")
-            count = len(self.outstanding)
-            body += [
-                Expression(
-                    c.call("warpgroup_wait", template=(count,)), comment="the previous stage has been read"
-                )
-            ]
+        if lagging or self.interleaving is not None:
+            if self.interleaving is None:  # else what is under way belongs to this iteration
+                self.context.primitive("warpgroup_wait")
+                count = len(self.outstanding)
+                body += [
+                    Expression(
+                        c.call("warpgroup_wait", template=(count,)), comment="the previous stage has been read"
+                    )
+                ]
             for hand_over in lagging:
                 body += self.release(hand_over, Name(_released(hand_over)), ran)
                 body.append(AssignC(Name(_released(hand_over)), self.state(hand_over, "stage")))
@@ -309,11 +321,15 @@ class Consumers:
             body += self.settle(len(self.outstanding))
         body += self.end_of_iteration(saved_loose, saved_seen)
         out.append(ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment))
-        if lagging:
+        if lagging or self.interleaving is not None:
             out.append(Expression(c.call("warpgroup_wait", template=(0,))))
             runs = None if head.runs else c.operation("<", head.start, head.stop)
             for hand_over in lagging:
                 out += self.release(hand_over, Name(_released(hand_over)), runs)
+            for gemm in loop.body:
+                if isinstance(gemm, Gemm):
+                    self.note(gemm)
+        self.interleaving = None
         self.waited.clear()
         return out
 
@@ -327,8 +343,12 @@ class Consumers:
         return [self.context.synchronise()]
 
     def lags(self, loop: For) -> list[HandOver]:
-        """The loop's hand-overs, where all are read by tensor cores alone and only gemms touch the accumulators."""
+        """The loop's hand-overs, where all are read by tensor cores alone and only gemms touch the accumulators; beside
+        interleaved work those that its gemm is the last to read."""
         mine = [h for h in self.context.plan.hand_overs if h.loop is loop]
+        if self.interleaving is not None:
+            at = next(at for at, s in enumerate(loop.body) if s is self.interleaving.gemm)
+            return [h for h in mine if _last_reader(loop.body, at, h)]
         gemms = [s for s in loop.body if isinstance(s, Gemm)]
         if not gemms or any(self.context.decisions.gemms[g].family != "wgmma" for g in gemms):
             return []

@@ -27,8 +27,11 @@ from tilegen.model.expressions import Literal
 from tilegen.model.statements import CStmt, Declare, Scope
 
 
-def lower_loop(context: Context, loop: Loop, partition: Fragment | None = None) -> list[CStmt]:
-    """The code of a loop; its partition is the decided one unless another is given."""
+def lower_loop(
+    context: Context, loop: Loop, partition: Fragment | None = None, outer: str = ""
+) -> list[CStmt]:
+    """The code of a loop; its partition is the decided one unless another is given. `outer` names the variable of the
+    caller's own loop over the partition's first register dimension."""
     if partition is None:
         partition = context.decisions.loops.get(loop.node) or partition_from_fragments(
             loop, context.decisions
@@ -41,7 +44,7 @@ def lower_loop(context: Context, loop: Loop, partition: Fragment | None = None) 
     if exchanges:
         out.append(context.synchronise())
     vector = vector_of(context, loop, partition)
-    names = element_names(context, loop, partition, vector)
+    names = element_names(context, loop, partition, vector, outer)
     access = ElementAccess(context, loop, partition, names, exchanges)
     body = vector_copy(access) or lower_elements(access)
     nest = names.nest(body)

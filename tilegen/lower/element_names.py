@@ -24,8 +24,9 @@ REGISTER_NAMES = {1: ("r",), 2: ("mi", "r"), 3: ("mi", "ni", "r"), 4: ("mi", "ni
 class ElementNames:
     """Names inside one parallel loop whose innermost registers are walked `vector` at a time.
 
-    `symbols` are the register dimensions; `variables` what each loop variable is at the first element of a vector;
-    `definitions` the declarations of those variables that are not just a name or a number.
+    `symbols` are the register dimensions, of which a caller's loop walks the first `outer`; `variables` what each loop
+    variable is at the first element of a vector; `definitions` the declarations of those variables that are not just a
+    name or a number.
     """
 
     symbols: tuple[Symbol, ...]
@@ -34,6 +35,7 @@ class ElementNames:
     partition: Fragment
     loop: Loop
     vector: int
+    outer: int = 0
 
     def at(self, fine: CExpr) -> dict[str, CExpr]:
         """The loop variables at an element of the vector."""
@@ -51,7 +53,7 @@ class ElementNames:
     def nest(self, body: list[CStmt]) -> list[CStmt]:
         """The body inside the loops over the registers, after the variables that it uses."""
         body = [*self.declarations(body), *body]
-        for position in range(len(self.symbols) - 1, -1, -1):
+        for position in range(len(self.symbols) - 1, self.outer - 1, -1):
             symbol = self.symbols[position]
             if not isinstance(symbol.coarse, Name):
                 continue
@@ -73,17 +75,21 @@ class ElementNames:
     @property
     def loops(self) -> bool:
         """Whether the text has a loop over registers."""
-        return any(isinstance(symbol.coarse, Name) for symbol in self.symbols)
+        return any(isinstance(symbol.coarse, Name) for symbol in self.symbols[self.outer :])
 
 
-def element_names(context: Context, loop: Loop, partition: Fragment, vector: int) -> ElementNames:
-    """Chooses the names of a loop under a partition."""
+def element_names(
+    context: Context, loop: Loop, partition: Fragment, vector: int, outer: str = ""
+) -> ElementNames:
+    """Chooses the names of a loop under a partition; `outer` is that of the first register dimension where a caller's
+    loop walks it."""
     shape = partition.register_shape
     reserved = dict.fromkeys([*context.taken, *(name.lstrip("%") for name in loop.names)])
-    wanted = REGISTER_NAMES.get(len(shape)) or tuple(f"r{position}" for position in range(len(shape)))
-    symbols = []
-    for position, (extent, name) in enumerate(zip(shape, wanted, strict=True)):
-        step = vector if position == len(shape) - 1 else 1
+    own = len(shape) - (1 if outer else 0)
+    wanted = REGISTER_NAMES.get(own) or tuple(f"r{position}" for position in range(own))
+    symbols = [Symbol(Name(outer), shape[0])] if outer else []
+    for position, (extent, name) in enumerate(zip(shape[len(symbols) :], wanted, strict=True)):
+        step = vector if position == own - 1 else 1
         coarse: CExpr = Literal(0) if extent == step else Name(_free(name, reserved))
         symbols.append(Symbol(coarse, extent, Literal(0), step))
     variables: dict[str, CExpr] = {}
@@ -97,7 +103,9 @@ def element_names(context: Context, loop: Loop, partition: Fragment, vector: int
             called = _variable_name(context, loop, name, definitions)
             variables[name] = Name(called)
             definitions[called] = value
-    return ElementNames(tuple(symbols), variables, definitions, partition, loop, vector)
+    return ElementNames(
+        tuple(symbols), variables, definitions, partition, loop, vector, len(shape) - own
+    )
 
 
 def _variable_name(context: Context, loop: Loop, name: str, defined: dict[str, CExpr]) -> str:

@@ -31,15 +31,39 @@ class _Operand:
     repeat_units: int  # from one m64 atom to the next
 
 
+@dataclass(frozen=True, slots=True)
+class GemmParts:
+    """The pieces of a gemm: its descriptors, the instructions of one step of k, over `kk`, and the number of steps."""
+
+    descriptors: tuple[CStmt, ...]
+    multiply: tuple[CStmt, ...]
+    steps: CExpr
+    note: str
+
+
 def lower_gemm(context: Context, gemm: Gemm, accumulate: CExpr) -> list[CStmt]:
     """Issues and commits the gemm; whoever reads the accumulators waits.
 
     `accumulate` says whether the first step adds to the accumulators, as an expression in scope (a literal where
     known).
     """
-    decision = context.decisions.gemms[gemm]
     for name in ("warpgroup_arrive", "warpgroup_commit"):
         context.primitive(name)
+    parts = gemm_parts(context, gemm, accumulate)
+    for declaration in parts.descriptors:
+        if isinstance(declaration, Declare):  # another gemm of the same block calls its own differently
+            context.taken[declaration.name] = None
+    return [
+        *parts.descriptors,
+        Expression(c.call("warpgroup_arrive")),
+        ForC("kk", Literal(0), parts.steps, parts.multiply, unroll=True, comment=parts.note),
+        Expression(c.call("warpgroup_commit")),
+    ]
+
+
+def gemm_parts(context: Context, gemm: Gemm, accumulate: CExpr) -> GemmParts:
+    """The pieces of a gemm, for whoever puts other work between them."""
+    decision = context.decisions.gemms[gemm]
     _m, n, _ = decision.instruction
     context.primitive(
         "wgmma",
@@ -48,23 +72,22 @@ def lower_gemm(context: Context, gemm: Gemm, accumulate: CExpr) -> list[CStmt]:
         d="f32",
         source="RS" if decision.a_source == "register" else "SS",
     )
-    statements: list[CStmt] = []
+    descriptors: list[CStmt] = []
     repeat = context.name("mi") if decision.repeats[0] > 1 else ""
     kk = Name("kk")
     a_name, b_name = context.name("descriptor_a"), context.name("descriptor_b")
     b = _operand(context, gemm.b, decision, "b", kk)
     if decision.a_source == "shared":
         a = _operand(context, gemm.a, decision, "a", kk)
-        statements.append(Comment(f"A {a.note}; B {b.note}"))
-        statements.append(Declare("u64", a_name, a.descriptor, const=True))
+        descriptors.append(Comment(f"A {a.note}; B {b.note}"))
+        descriptors.append(Declare("u64", a_name, a.descriptor, const=True))
         a_value: CExpr = c.add(a_name, a.advance)
         if repeat:
             a_value = c.add(a_value, c.mul(a.repeat_units, repeat))
     else:
-        statements.append(Comment(f"B {b.note}"))
+        descriptors.append(Comment(f"B {b.note}"))
         a_value = _register_operand(context, gemm, decision, kk, repeat)
-    statements.append(Declare("u64", b_name, b.descriptor, const=True))
-    statements.append(Expression(c.call("warpgroup_arrive")))
+    descriptors.append(Declare("u64", b_name, b.descriptor, const=True))
     accumulator = c.index(gemm.c.buffer.name, repeat) if repeat else Name(gemm.c.buffer.name)
     call = c.call(
         f"{decision.atom}<{_majors(decision)}>::fma",
@@ -77,12 +100,10 @@ def lower_gemm(context: Context, gemm: Gemm, accumulate: CExpr) -> list[CStmt]:
     if repeat:
         body = (ForC(repeat, Literal(0), Literal(decision.repeats[0]), body, unroll=True),)
         context.taken.pop(repeat, None)
-    steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
-    statements.append(ForC("kk", Literal(0), steps, body, unroll=True, comment=_advance_note(decision)))
-    statements.append(Expression(c.call("warpgroup_commit")))
     for name in (a_name, b_name):
         context.taken.pop(name)
-    return statements
+    steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
+    return GemmParts(tuple(descriptors), body, steps, _advance_note(decision))
 
 
 def zero_accumulators(context: Context, gemm: Gemm) -> list[CStmt]:

@@ -1,0 +1,59 @@
+"""A gemm on warpgroup instructions beside the work that makes its register operand, a slice of k at a time.
+
+Registers that an instruction reads may be written when its group is over (PTX ISA, "wgmma.mma_async"): each slice is a
+group, and as many groups stay under way as there are other slices.
+"""
+
+from __future__ import annotations
+
+from tilegen.inference.loops import as_loop
+from tilegen.lower.context import Context
+from tilegen.lower.element_loop import lower_loop
+from tilegen.lower.gemm_wgmma import gemm_parts
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.statements import Blank, CStmt, Declare, Expression, ForC
+from tilegen.schedule.interleave import Interleaving
+
+
+def lower_interleaved(context: Context, interleaving: Interleaving, accumulate: CExpr) -> list[CStmt]:
+    """The code of producers and gemm; behind it one group a slice is under way."""
+    gemm = interleaving.gemm
+    decision = context.decisions.gemms[gemm]
+    for name in ("warpgroup_arrive", "warpgroup_commit", "warpgroup_wait"):
+        context.primitive(name)
+    each = decision.steps // interleaving.slices
+    variable = "kk" if each == 1 else context.name("slice")
+    work: list[CStmt] = []
+    for producer in interleaving.producers:
+        loop = as_loop(producer)
+        assert loop is not None
+        work += [
+            *context.comment(producer.location),
+            *lower_loop(context, loop, interleaving.partition, variable),
+        ]
+    comments = context.comment(gemm.location)
+    parts = gemm_parts(context, gemm, accumulate)
+    multiply: tuple[CStmt, ...] = parts.multiply
+    slices: CExpr = parts.steps
+    if each > 1:
+        step = context.name("step")
+        kk = Declare("int", "kk", c.add(c.mul(each, variable), step), const=True)
+        multiply = (ForC(step, Literal(0), Literal(each), (kk, *multiply), unroll=True, comment=parts.note),)
+        slices = c.div(parts.steps, each)
+        context.taken.pop(step)
+        context.taken.pop(variable)
+    free = Expression(
+        c.call("warpgroup_wait", template=(c.sub(slices, 1),)),
+        comment="what read these registers an iteration ago is over",
+    )
+    body = (
+        free,
+        *work,
+        Blank(),
+        Expression(c.call("warpgroup_arrive")),
+        *multiply,
+        Expression(c.call("warpgroup_commit")),
+    )
+    head = "" if each > 1 else parts.note
+    return [*comments, *parts.descriptors, ForC(variable, Literal(0), slices, body, unroll=True, comment=head)]
