@@ -6,6 +6,8 @@ then elements are computed, then vectors are stored.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.inference.exchange import store_loop
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Loop, each_load
@@ -24,7 +26,11 @@ from tilegen.lower.element_names import element_names
 from tilegen.lower.packed import packed_values
 from tilegen.lower.vector_copy import vector_copy
 from tilegen.model.expressions import Literal
-from tilegen.model.statements import CStmt, Declare, Scope
+from tilegen.model.statements import CStmt, Declare, ForC, Scope
+from tilegen.schedule.registers import fragment_registers
+
+
+CROWDED_REGISTERS = 64  # of fragments: beyond them unrolled loads of single elements spill
 
 
 def lower_loop(
@@ -48,8 +54,25 @@ def lower_loop(
     access = ElementAccess(context, loop, partition, names, exchanges)
     body = vector_copy(access) or lower_elements(access)
     nest = names.nest(body)
+    limit = _unroll_limit(access)
+    if limit is not None:
+        nest = [replace(code, unroll=limit) if isinstance(code, ForC) else code for code in nest]
     declares = any(isinstance(statement, Declare) for statement in nest)
     return [*out, Scope(tuple(nest))] if declares else [*out, *nest]
+
+
+def _unroll_limit(access: ElementAccess) -> int | None:
+    """How many steps of a copy from memory to memory may run at once beside large fragments: each holds what it loads in
+    registers. None: all of them."""
+    context = access.context
+    if any(access.in_registers(one.buffer) for one in access.loop.accesses):
+        return None
+    fragments = fragment_registers(context.program.kernel, context.decisions)
+    loads = [one for one in access.loop.accesses if one.kind == "load"]
+    if fragments < CROWDED_REGISTERS or not loads:
+        return None
+    narrow = any(access.memory(one.buffer).scope == "global" and access.width(one) == 1 for one in loads)
+    return 1 if narrow else 2 if fragments >= 2 * CROWDED_REGISTERS else None
 
 
 def _fill_scratch(context: Context, name: str, scratch: Buffer) -> list[CStmt]:

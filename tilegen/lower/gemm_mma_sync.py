@@ -46,7 +46,8 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
 def slots(context: Context) -> int:
     """Register slots for operands: 2 where they fit."""
     blocks = context.plan.blocks_per_multiprocessor
-    return operand_slots(context.program, context.decisions, context.target, blocks, context.guarded)
+    guarded = context.guarded or context.plan.kind == "simple"
+    return operand_slots(context.program, context.decisions, context.target, blocks, guarded)
 
 
 def declare_operands(decision: GemmDecision, slots: tuple[CExpr, ...]) -> list[CStmt]:

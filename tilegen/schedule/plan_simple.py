@@ -6,7 +6,7 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Program
 from tilegen.schedule.plan import Plan
-from tilegen.schedule.registers import live_registers
+from tilegen.schedule.registers import GUARDED_REGISTERS, live_registers, operand_registers
 from tilegen.target import Target
 
 _RESIDENT = 2  # the part of the threads that a multiprocessor holds which shall be resident
@@ -56,6 +56,10 @@ def _residency(program: Program, decisions: Decisions, target: Target, used: int
     if used:
         blocks = min(blocks, limits.shared_bytes_per_multiprocessor // (used + limits.reserved_shared_bytes))
     needed = live_registers(kernel, decisions)
+    if len(decisions.gemms):
+        # Operands are in registers beside the accumulators, and so are the bounds of guarded loads.
+        needed += operand_registers(kernel, decisions) + GUARDED_REGISTERS
+        return max(1, min(blocks, limits.registers_per_multiprocessor // (needed * kernel.threads)))
     while blocks > 1 and needed > _FRAGMENTS * limits.registers_per_multiprocessor / (
         blocks * kernel.threads
     ):
