@@ -29,7 +29,6 @@ from tilegen.model.expressions import Literal
 from tilegen.model.statements import CStmt, Declare, ForC, Scope
 from tilegen.schedule.registers import fragment_registers
 
-
 CROWDED_REGISTERS = 64  # of fragments: beyond them unrolled loads of single elements spill
 
 
@@ -62,8 +61,8 @@ def lower_loop(
 
 
 def _unroll_limit(access: ElementAccess) -> int | None:
-    """How many steps of a copy from memory to memory may run at once beside large fragments: each holds what it loads in
-    registers. None: all of them."""
+    """How many steps of a copy from memory to memory may run at once beside large fragments: each holds what it loads
+    in registers. None: all of them."""
     context = access.context
     if any(access.in_registers(one.buffer) for one in access.loop.accesses):
         return None
