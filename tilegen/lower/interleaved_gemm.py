@@ -11,7 +11,7 @@ from tilegen.lower.context import Context
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.gemm_wgmma import gemm_parts
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.expressions import CExpr, Literal
 from tilegen.model.statements import Blank, CStmt, Declare, Expression, ForC
 from tilegen.schedule.interleave import Interleaving
 
@@ -43,17 +43,18 @@ def lower_interleaved(context: Context, interleaving: Interleaving, accumulate: 
         slices = c.div(parts.steps, each)
         context.taken.pop(step)
         context.taken.pop(variable)
+    # ptxas keeps groups under way across the loop's end only where the wait follows the commit.
     free = Expression(
         c.call("warpgroup_wait", template=(c.sub(slices, 1),)),
-        comment="what read these registers an iteration ago is over",
+        comment="what read the next slice's registers is over",
     )
     body = (
-        free,
         *work,
         Blank(),
         Expression(c.call("warpgroup_arrive")),
         *multiply,
         Expression(c.call("warpgroup_commit")),
+        free,
     )
     head = "" if each > 1 else parts.note
     return [*comments, *parts.descriptors, ForC(variable, Literal(0), slices, body, unroll=True, comment=head)]
