@@ -104,6 +104,9 @@ def assign(
     """
     names = parameter_names(function)
     scalars = set(scalar_parameters(function))
+    for name, value in keywords.items():
+        if is_tensor(value):
+            _refuse_tensor(function, name)
     assignment = Assignment({}, {}, {})
     position = 0
     for value in values:
@@ -113,6 +116,8 @@ def assign(
             raise CallError(
                 f"{function.__name__} takes {len(names)} values ({', '.join(names)}), more are given"
             )
+        if is_tensor(value):
+            _refuse_tensor(function, names[position])
         _place(assignment, names[position], value, scalars, is_tensor)
         position += 1
     for name, value in keywords.items():
@@ -122,6 +127,20 @@ def assign(
             raise CallError(f"{function.__name__} is given {name} twice")
         _place(assignment, name, value, scalars, is_tensor)
     return assignment
+
+
+def _refuse_tensor(function: Function, name: str) -> None:
+    """Raises CallError where a tensor is given for a parameter with a default, which is no tensor's."""
+    own = inspect.signature(function).parameters
+    if name not in own or own[name].default in (inspect.Parameter.empty, None):
+        return
+    wanted = [other for other in own if own[other].default is inspect.Parameter.empty]
+    tensors = [other for other in wanted if other not in scalar_parameters(function)]
+    raise CallError(
+        f"{function.__name__} takes {len(tensors)} arrays ({', '.join(tensors)}), but one is given for {name}, which "
+        f"is a generation-time parameter\n  remedy: pass only the program's arrays, and {name}=… if another value than "
+        f"{own[name].default!r} is wanted"
+    )
 
 
 def _place(

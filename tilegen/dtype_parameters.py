@@ -1,4 +1,4 @@
-"""Parameters that stand for element types: `dtype: T.dtype = T.float16` takes the type of the tensors that are given."""
+"""Parameters for element types: `dtype: T.dtype = T.float16` takes the type of the tensors that are given."""
 
 from __future__ import annotations
 

@@ -10,19 +10,31 @@ import numpy
 
 from tilegen.emission import Emission
 from tilegen.runtime.arrays import ArrayFacts, Framework, framework_of
-from tilegen.runtime.binding import Scalar, allocated, bind_shapes, check_count, supplied
+from tilegen.runtime.binding import (
+    Apart,
+    Scalar,
+    allocated,
+    arrays_apart,
+    bind_shapes,
+    check_apart,
+    check_count,
+    supplied,
+)
+from tilegen.runtime.errors import ArgumentError
 
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
     """An emission with the framework that its results go to; `run` is `PreparedCall.run` without a device.
 
-    `results` says where each returned tensor is among the call's arrays followed by the allocated ones.
+    `framework` allocates the results; `results` says where each returned tensor is among the call's arrays followed by
+    the allocated ones.
     """
 
     emission: Emission
     framework: Framework
     results: tuple[int, ...]
+    apart: tuple[Apart, ...]
 
     def run(
         self,
@@ -32,22 +44,39 @@ class HostCall:
         scalars: Sequence[Scalar],
         stream: int | None,
     ) -> Any:
-        """Emulates, and returns the outputs in the call's framework; `out` is filled if it is given."""
+        """Emulates, and returns the outputs in the call's framework; `out` is filled if it is given.
+
+        Raises:
+            ArgumentError: arrays that cannot be written, or that share memory with one that is.
+            EmulationError: what the emulated machine finds wrong.
+        """
+        check_apart(self.apart, pointers)
         manifest = self.emission.manifest
-        host = [self.framework.to_numpy(array) for array in arrays]
+        host = [framework_of(array).to_numpy(array) for array in arrays]
+        ready = [framework_of(array).to_numpy(array) for array in out]
+        for position, values in zip(
+            (*supplied(manifest), *allocated(manifest)), (*host, *ready), strict=False
+        ):
+            if manifest.tensors[position].role != "input":
+                _check_writable(manifest.tensors[position].name, values)
         numbers = {scalar.name: value for scalar, value in zip(manifest.scalars, scalars, strict=True)}
         written = self.emission.emulate_all(*host, scalars=numbers)
         for position, values in zip(supplied(manifest), host, strict=True):
             if manifest.tensors[position].role != "input":
                 numpy.copyto(values, written[manifest.tensors[position].name])
         made = [written[manifest.tensors[position].name] for position in allocated(manifest)]
-        for target, values in zip(out, made, strict=bool(out)):
-            numpy.copyto(self.framework.to_numpy(target), values)
+        for target, values in zip(ready, made, strict=bool(out)):
+            numpy.copyto(target, values)
         every = (*arrays, *(out or [self.framework.from_numpy(values) for values in made]))
         results = tuple(every[position] for position in self.results)
         if not results:
             return None
         return results[0] if len(results) == 1 else results
+
+
+def _check_writable(name: str, values: numpy.ndarray[Any, Any]) -> None:
+    if not values.flags.writeable:
+        raise ArgumentError(name, "an array that can be written", "a read-only one", "pass a copy of it")
 
 
 def prepare_host_call(
@@ -67,7 +96,11 @@ def prepare_host_call(
     for position, array in zip((*inputs, *(made if outputs else ())), (*arrays, *outputs), strict=True):
         facts[position] = framework_of(array, manifest.tensors[position].name).facts(array)
     bind_shapes(manifest, facts, scalars)
-    place = {manifest.tensors[position].name: index for index, position in enumerate((*inputs, *made))}
+    places = {position: index for index, position in enumerate((*inputs, *made))}
+    names = {manifest.tensors[position].name: index for position, index in places.items()}
     return HostCall(
-        emission, framework_of((*arrays, *outputs)[0]), tuple(place[name] for name in manifest.outputs)
+        emission,
+        framework_of((*arrays, *outputs)[0]),
+        tuple(names[name] for name in manifest.outputs),
+        arrays_apart(manifest, facts, places),
     )

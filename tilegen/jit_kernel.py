@@ -137,7 +137,12 @@ class JitKernel:
     def program(self, *arguments: Any, **keywords: Any) -> CompiledProgram:
         """Calls the factory and compiles the lazy program that it returns; kept by the arguments."""
         function = self._definition.python
-        bound = inspect.signature(function).bind(*arguments, **{**self._parameters, **keywords})
+        try:
+            bound = inspect.signature(function).bind(*arguments, **{**self._parameters, **keywords})
+        except TypeError as error:
+            raise CallError(
+                f"{self.__name__}: {error}\n  remedy: it takes {', '.join(parameter_names(function))}"
+            ) from None
         bound.apply_defaults()
         key = hashable(bound.arguments)
         with self._lock:
@@ -236,7 +241,7 @@ class JitKernel:
         dynamic: Sequence[str],
     ) -> PreparedCall | HostCall:
         specs = {name: _spec(array) for name, array in facts.items()}
-        if dynamic:
+        if dynamic or any(0 in spec.shape for spec in specs.values()):
             specs = self._opened(specs, parameters, dynamic)
         key = (target.name, tuple(specs.items()), hashable(parameters))
         if key not in self._emissions:
@@ -248,7 +253,8 @@ class JitKernel:
     def _opened(
         self, specs: Mapping[str, TensorSpec], parameters: Mapping[str, Any], dynamic: Sequence[str]
     ) -> dict[str, TensorSpec]:
-        """The specs with the extents that the program calls by these names left open."""
+        """The specs with the extents left open that the program calls by these names, and those that are 0: what has
+        no elements is launched by the text for any extent, which starts no block for it."""
         program = read_program(self._definition, {}, parameters)
         known = {extent.name for extent in program.extents}
         unknown = [name for name in dynamic if name not in known]
@@ -261,7 +267,7 @@ class JitKernel:
         opened = {}
         for name, spec in specs.items():
             shape = tuple(
-                extent.name if isinstance(extent, Var) and extent.name in dynamic else value
+                extent.name if isinstance(extent, Var) and (extent.name in dynamic or value == 0) else value
                 for extent, value in zip(declared[name], spec.shape, strict=True)
             )
             opened[name] = TensorSpec(shape, spec.dtype, spec.strides if shape == spec.shape else None)

@@ -117,8 +117,8 @@ class CompiledProgram:
         numbers = [value for value in arguments if not is_array(value)]
         unnamed = [name for name in names if name not in keywords]
         if len(numbers) > len(unnamed):
-            listing = ", ".join(names) or "none"
-            raise CallError(f"{self.__name__} takes {len(names)} numbers ({listing}), more are given")
+            takes = f"takes {len(names)} numbers ({', '.join(names)})" if names else "takes arrays only"
+            raise CallError(f"{self.__name__} {takes}, but is given {numbers[-1]!r} as well")
         given = {**dict(zip(unnamed, numbers, strict=False)), **keywords}
         for name in given:
             if name not in names:

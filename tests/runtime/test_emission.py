@@ -8,6 +8,7 @@ from small_programs import lazy_factory, scaled, sum_and_difference
 
 import tilegen
 import tilegen.language as T
+from tilegen.emulate import EmulationError
 from tilegen.manifest import Manifest
 from tilegen.runtime import compilation
 from tilegen.runtime.compilation import compile_image, for_capability
@@ -66,6 +67,20 @@ def test_emulate_returns_the_outputs_in_return_order(require_tool, schedule, asy
     )
     np.testing.assert_array_equal(difference, a - b)
     np.testing.assert_array_equal(total, a + b)
+
+
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        ({"schedule": "rando"}, "schedule='rando' is none of fifo, reverse, random"),
+        ({"asynchronous": "late"}, "asynchronous='late' is none of eager, lazy, random"),
+        ({"multiprocessors": 0}, "multiprocessors=0"),
+    ],
+)
+def test_a_machine_that_does_not_exist_is_refused(options, sentence):
+    arrays = (np.zeros((5, 100), np.float32),) * 2
+    with pytest.raises(EmulationError, match=sentence):
+        emitted().emulate(*arrays, **options)
 
 
 def test_emulate_takes_scalars(require_tool):

@@ -92,6 +92,37 @@ def test_an_argument_that_the_program_writes_is_updated_in_place(host):
     np.testing.assert_array_equal(a, before + 1)
 
 
+def test_frameworks_mix_in_host_memory(host):
+    torch = pytest.importorskip("torch")
+    a, b = normal(3, 100), normal(3, 100)
+    difference, total = sum_and_difference(torch.from_numpy(a), b)
+    assert isinstance(total, torch.Tensor)
+    np.testing.assert_array_equal(difference.numpy(), a - b)
+
+
+def test_arrays_without_elements(host):
+    for shape in ((0, 100), (3, 0)):
+        difference, total = sum_and_difference(normal(*shape), normal(*shape))
+        assert difference.shape == total.shape == shape
+    assert (
+        matmul_relu(np.ones((20, 0), np.float16), np.ones((0, 40), np.float16)) == np.zeros((20, 40))
+    ).all()
+
+
+def test_outputs_can_be_written_and_overlap_nothing():
+    a, b = normal(3, 64), normal(3, 64)
+    fixed = normal(3, 64)
+    fixed.flags.writeable = False
+    with pytest.raises(ArgumentError, match="argument S: expected an array that can be written"):
+        sum_and_difference(a, b, out=(normal(3, 64), fixed))
+    for out in ((a, normal(3, 64)), (normal(3, 64), b), (fixed, fixed)):
+        with pytest.raises(ArgumentError, match="got arrays that overlap"):
+            sum_and_difference(a, b, out=out)
+    flat = normal(200)
+    with pytest.raises(ArgumentError, match="argument S: expected memory that A does not use"):
+        sum_and_difference(flat[:64].reshape(1, 64), b[:1], out=(normal(1, 64), flat[60:124].reshape(1, 64)))
+
+
 def test_lazy_factory_and_compile(host):
     a, b = normal(200), normal(200)
     program = lazy_factory(200, block_N=32)
@@ -132,7 +163,11 @@ def test_options_of_other_back_ends_are_warned_of():
         (lambda: scaled.emit(T.Tensor((8,), T.float32), name="not a name"), CallError, "no C identifier"),
         (lambda: lazy_factory(64)(normal(64)), ArgumentError, r"expected 2 arrays \(A, B\), got 1"),
         (lambda: lazy_factory(64)(normal(64), normal(65)), ArgumentError, "argument B: expected shape"),
-        (lambda: lazy_factory(64)(normal(64), normal(64), 3.0), CallError, "takes 0 numbers"),
+        (lambda: lazy_factory(64)(normal(64), normal(64), 3.0), CallError, "takes arrays only, but is given 3.0"),
+        (lambda: lazy_factory(), CallError, "missing a required argument: 'N'"),
+        (lambda: sum_and_difference(normal(3, 4), normal(3, 4), normal(3, 4)), CallError,
+         r"takes 2 arrays \(A, B\), but one is given for block"),
+        (lambda: scaled(normal(10), 1.0, block=normal(3)), CallError, r"takes 1 arrays \(A\)"),
     ],
 )  # fmt: skip
 def test_wrong_calls_are_refused(call, error, sentence):
@@ -204,6 +239,17 @@ def test_scalars_are_launch_arguments(machine):
         kernel(a, factor)
         assert struct.unpack("<f", driver.launches[-1][3][2])[0] == factor
     assert len(kernel._calls) == 1
+
+
+def test_overlapping_gpu_arrays_are_refused(machine):
+    _, driver = machine
+    kernel = tilegen.jit(sum_and_difference.__wrapped__)
+    a, b, c = (gpu((5, 64), "float32") for _ in "abc")
+    kernel(a, b, out=(c, gpu((5, 64), "float32")))
+    launches = len(driver.launches)
+    with pytest.raises(ArgumentError, match="argument S: expected memory that D does not use"):
+        kernel(a, b, out=(c, c))
+    assert len(driver.launches) == launches
 
 
 def test_lazy_programs_on_gpu_arrays(machine):

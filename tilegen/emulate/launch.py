@@ -31,6 +31,7 @@ _ELEMENTS = {  # as core/nvidia/state.hpp numbers them; what TMA only moves goes
     "int8": 10,
     "uint8": 11,
 }
+_CHOICES = {"schedule": ("fifo", "reverse", "random"), "asynchronous": ("eager", "lazy", "random")}
 _MAX_BOX = 256
 _TMA_ALIGNMENT = 16
 _REGISTER_FILE = 65536  # of a multiprocessor
@@ -39,13 +40,28 @@ _MAX_REGISTERS = 256  # of a thread, as setmaxnreg counts them
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the emulated machine behaves where the device leaves it open."""
+    """How the emulated machine behaves where the device leaves it open.
+
+    Raises:
+        EmulationError: (kind "argument") a value that no machine has.
+    """
 
     schedule: str
     asynchronous: str
     seed: int
     multiprocessors: int
     timeout: float
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise EmulationError(
+                    "argument", f"{name}={getattr(self, name)!r} is none of {', '.join(choices)}"
+                )
+        if self.multiprocessors < 1:
+            raise EmulationError(
+                "argument", f"multiprocessors={self.multiprocessors}: there must be one at least"
+            )
 
 
 def dtype_of(name: str) -> np.dtype[Any]:

@@ -78,7 +78,10 @@ def alignment_class(pointer: int) -> int:
 
 
 def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements follow each other without gaps, last axis fastest; strides of extents of 1 do not matter."""
+    """Whether elements follow each other without gaps, last axis fastest; strides of extents of 1 do not matter, nor do
+    those of arrays without elements."""
+    if 0 in shape:
+        return True
     step = 1
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != step:

@@ -23,6 +23,16 @@ def whole_numbers(scalars: Sequence[Scalar]) -> tuple[int | None, ...]:
     return tuple(scalar if isinstance(scalar, int) else None for scalar in scalars)
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Two arrays of a call, the first one written, that must not share memory: their names, their places among the
+    call's addresses and their sizes in bytes."""
+
+    names: tuple[str, str]
+    places: tuple[int, int]
+    sizes: tuple[int, int]
+
+
 class ContractError(ArgumentError):
     """Arrays that fit the program but not what the emitted text assumes of them, such as K % 8 == 0."""
 
@@ -56,6 +66,47 @@ def check_count(manifest: Manifest, positions: Sequence[int], given: int) -> Non
         raise ArgumentError(
             "list", f"{len(positions)} arrays ({names})", f"{given}", "pass the arrays in the program's order"
         )
+
+
+def arrays_apart(
+    manifest: Manifest, facts: Mapping[int, ArrayFacts], places: Mapping[int, int]
+) -> tuple[Apart, ...]:
+    """The pairs of given arrays that the kernel takes to be apart: what it writes, and everything else.
+
+    `facts` and `places` are by position in `manifest.tensors`.
+    """
+    sizes = {position: _span(array) for position, array in facts.items()}
+    pairs = []
+    for written in facts:
+        if manifest.tensors[written].role == "input":
+            continue
+        for other in facts:
+            if other == written or (manifest.tensors[other].role != "input" and other < written):
+                continue
+            names = manifest.tensors[written].name, manifest.tensors[other].name
+            pairs.append(Apart(names, (places[written], places[other]), (sizes[written], sizes[other])))
+    return tuple(pairs)
+
+
+def check_apart(pairs: Sequence[Apart], addresses: Sequence[int]) -> None:
+    """Raises ArgumentError where two such arrays share memory."""
+    for pair in pairs:
+        first, second = addresses[pair.places[0]], addresses[pair.places[1]]
+        if first < second + pair.sizes[1] and second < first + pair.sizes[0]:
+            raise ArgumentError(
+                pair.names[0],
+                f"memory that {pair.names[1]} does not use",
+                "arrays that overlap",
+                "pass a copy of one of them: a tensor that is written overlaps no other",
+            )
+
+
+def _span(array: ArrayFacts) -> int:
+    """The bytes from an array's first element to the end of its last one."""
+    if 0 in array.shape:
+        return 0
+    last = sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True))
+    return (1 + last) * numpy_dtype(array.dtype).itemsize
 
 
 def bind_shapes(manifest: Manifest, facts: Mapping[int, ArrayFacts], scalars: Mapping[str, Scalar]) -> Shapes:

@@ -10,10 +10,13 @@ from typing import Any
 from tilegen.manifest import Manifest
 from tilegen.runtime.arrays import ArrayFacts, Framework, framework_of
 from tilegen.runtime.binding import (
+    Apart,
     Scalar,
     allocated,
+    arrays_apart,
     bind_call,
     bind_shapes,
+    check_apart,
     check_count,
     supplied,
     whole_numbers,
@@ -43,6 +46,7 @@ class PreparedCall:
     made: tuple[tuple[tuple[int, ...], str], ...]
     order: tuple[int, ...]
     results: tuple[int, ...]
+    apart: tuple[Apart, ...]
     current: CurrentDevice
 
     def run(
@@ -53,7 +57,14 @@ class PreparedCall:
         scalars: Sequence[Scalar],
         stream: int | None,
     ) -> Any:
-        """Allocates what is missing, launches, and returns the outputs."""
+        """Allocates what is missing, launches, and returns the outputs.
+
+        Raises:
+            ArgumentError: arrays that share memory with one that the kernel writes.
+            DeviceError: what the driver reports.
+        """
+        if self.apart:
+            check_apart(self.apart, pointers)
         if self.current.elsewhere(self.device):
             with self.current.on(self.device):
                 out = self._enqueue(arrays, pointers, out, scalars, stream)
@@ -278,6 +289,7 @@ class CompiledKernel:
             made=tuple((shapes.tensors[p], manifest.tensors[p].dtype) for p in self._allocated),
             order=tuple(place[position] for position in range(len(manifest.tensors))),
             results=tuple(place[names[name]] for name in manifest.outputs),
+            apart=arrays_apart(manifest, facts, place),
             current=_CURRENT,
         )
 
