@@ -23,6 +23,7 @@ from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_body import lower_elements
 from tilegen.lower.element_names import element_names
+from tilegen.lower.matrix_store import matrix_store
 from tilegen.lower.packed import packed_values
 from tilegen.lower.vector_copy import vector_copy
 from tilegen.model.expressions import Literal
@@ -48,6 +49,9 @@ def lower_loop(
         out += _fill_scratch(context, name, scratch)
     if exchanges:
         out.append(context.synchronise())
+    matrices = None if exchanges or outer else matrix_store(context, loop, partition)
+    if matrices is not None:
+        return matrices
     vector = vector_of(context, loop, partition)
     names = element_names(context, loop, partition, vector, outer)
     access = ElementAccess(context, loop, partition, names, exchanges)

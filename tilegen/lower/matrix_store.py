@@ -1,0 +1,135 @@
+"""Accumulators to shared memory by stmatrix, as they lie or transposed: 16-byte rows of 8 x 8 matrices in place of single
+elements. Source: PTX ISA, "stmatrix".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.loops import Loop
+from tilegen.ir.expressions import Cast, Expr, Load, Var
+from tilegen.ir.nodes import Buffer, Store
+from tilegen.ir.types import float32
+from tilegen.lower import shared_tiles
+from tilegen.lower.addresses import shared_element_at
+from tilegen.lower.context import Context
+from tilegen.lower.conversion import PAIRS
+from tilegen.lower.threads import register_part, thread_part
+from tilegen.model import build as c
+from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Reinterpret
+from tilegen.model.statements import CStmt, Declare, Expression, ForC, Scope
+
+LANES = (Mode(4, (0, 2)), Mode(8, (1, 0)))  # of an 8 x 8 matrix: pairs along a row, then rows
+VALUES = (Mode(2, (0, 1)), Mode(2, (8, 0)))  # registers of two matrices, one above the other
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrices:
+    """A store of a whole fragment: `transposed` where the tile's rows are the fragment's columns; `columns` counts groups
+    of 8 columns."""
+
+    source: Buffer
+    target: Buffer
+    transposed: bool
+    columns: int
+
+
+def matrix_store(context: Context, loop: Loop, partition: Fragment) -> list[CStmt] | None:
+    """The code of a loop that stores a fragment of 8 x 8 matrices to a shared tile; None for any other loop."""
+    found = _recognised(context, loop, partition)
+    if found is None:
+        return None
+    count = 4 if found.columns % 2 == 0 else 2
+    context.primitive("stmatrix", count=count, transpose=found.transposed)
+    context.note_vector(found.target)
+    outer = partition.registers[:-1]
+    mi = Name("mi") if outer else None
+    rounds = found.columns * 2 // count
+    j: CExpr = Name("j") if rounds > 1 else Literal(0)
+    row, column = _place(context, found, partition, mi, j, count)
+    layout = context.decisions.layout(found.target)
+    extents = shared_tiles.extent_constants(context, found.target)
+    target = shared_element_at(context, found.target.name, layout, extents, [Name("row"), Name("column")])
+    registers = c.index(found.source.name, mi) if mi is not None else Name(found.source.name)
+    pair, convert = PAIRS[found.target.dtype.name]
+    packed: list[CExpr] = []
+    for q in range(count):
+        first = c.index(registers, c.add(c.mul(2 * count, j), 2 * q))
+        second = c.index(registers, c.add(c.mul(2 * count, j), 2 * q + 1))
+        same = found.source.dtype == found.target.dtype
+        packed.append(Reinterpret(pair, first, const=True) if same else c.call(convert, first, second))
+    suffix = "_trans" if found.transposed else ""
+    values = Reinterpret(f"const u32(&)[{count}]", Name("fragment"), dereference=False)
+    body: tuple[CStmt, ...] = (
+        Declare("int", "row", row, const=True),
+        Declare("int", "column", column, const=True),
+        Declare(pair, "fragment", Braces(tuple(packed)), dimensions=(Literal(count),), const=True),
+        Expression(c.call(f"stmatrix_x{count}{suffix}", Prefix("&", target), values)),
+    )
+    across = 8 * count // 2
+    if rounds > 1:
+        loop_over = f"16 rows x {across} columns of {found.source.name} at a time"
+        body = (ForC("j", Literal(0), Literal(rounds), body, unroll=True, comment=loop_over),)
+    if mi is not None:
+        body = (ForC("mi", Literal(0), Literal(partition.register_shape[0]), body, unroll=True),)
+    return list(body) if isinstance(body[0], ForC) else [Scope(body)]
+
+
+def _recognised(context: Context, loop: Loop, partition: Fragment) -> _Matrices | None:
+    if not context.target.has("stmatrix") or len(loop.names) != 2 or not partition.exact:
+        return None
+    match loop.body:
+        case (Store(target, places, value),) if target.scope == "shared" and target.dtype.name in PAIRS:
+            load = _loaded(value)
+        case _:
+            return None
+    names = tuple(place.name if isinstance(place, Var) else "" for place in places)
+    if load is None or target.rank != 2 or names not in (loop.names, loop.names[::-1]):
+        return None
+    source = load.buffer
+    layout = context.decisions.layout(target)
+    if source.scope != "fragment" or tuple(load.indices) != tuple(loop.vars) or layout.transposed:
+        return None
+    if layout.group % layout.chunk or layout.padding % layout.chunk:
+        return None
+    if context.decisions.fragments.get(source.name) != partition or len(partition.registers) > 2:
+        return None
+    inner = partition.registers[-1]
+    if partition.threads[:2] != LANES or inner[:2] != VALUES or len(inner) > 3:
+        return None
+    if len(inner) == 3 and inner[2].steps != (0, 8):
+        return None
+    columns = inner[2].extent if len(inner) == 3 else 1
+    return _Matrices(source, target, names != loop.names, columns)
+
+
+def _loaded(value: Expr) -> Load | None:
+    """The element that is stored, as it is or rounded to 16 bits."""
+    match value:
+        case Load():
+            return value if value.dtype.bits == 16 else None
+        case Cast(Load() as load) if load.dtype == float32:
+            return load
+        case _:
+            return None
+
+
+def _place(
+    context: Context, found: _Matrices, partition: Fragment, mi: Name | None, j: CExpr, count: int
+) -> tuple[CExpr, CExpr]:
+    """Row and column of the tile that a lane points stmatrix at: lanes 8 q … 8 q + 7 the rows of matrix q, of which
+    0 and 1 lie one above the other in the fragment, 2 and 3 to their right."""
+    threads = context.threads
+    lane = threads.name("lane")
+    beyond = Fragment(partition.tile, (Mode(32, (0, 0)), *partition.threads[2:]), ((Mode(1, (0, 0)),),))
+    top = thread_part(beyond, 0, threads)
+    if mi is not None:
+        top = c.add(top, register_part(Fragment(partition.tile, (), partition.registers[:-1]), 0, (mi,)))
+    left = c.add(thread_part(beyond, 1, threads), c.mul(4 * count, j))
+    below = c.mul(8, c.mod(c.div(lane, 8), 2))
+    beside: CExpr = c.mul(8, c.div(lane, 16)) if count == 4 else Literal(0)
+    within = c.mod(lane, 8)
+    if found.transposed:
+        return c.add(left, beside, within), c.add(top, below)
+    return c.add(top, below, within), c.add(left, beside)
