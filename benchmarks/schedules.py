@@ -19,7 +19,12 @@ _MOST_STAGES = 6
 _L2_BYTES_PER_CYCLE = 64  # of one multiprocessor's port
 _LATENCY = 1200  # cycles from a TMA load to its bytes
 _EPILOGUE = 1200  # cycles in which a block's tensor cores wait for its output
+_UNSTAGED = 7000  # the same where the output does not leave through shared memory: measured at 128 x 256 tiles
+_BARRIER = 90  # cycles in which a barrier of all threads stops the tensor cores, once a tile of K, without TMA
 _START = 1500  # cycles from a block's launch to its first product
+_CLUSTER = 1.03  # blocks that share loads wait for each other: measured on the H200, at 8192 and 4096 cubed
+_SHALLOW = 0.12  # what a ring of one stage costs in waits, as a part of the products; deeper rings in proportion less
+_HIDDEN_LOADS = 0.1  # what loads cost although they run beside products
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +109,8 @@ def _hopper(target: Target) -> Iterator[Schedule]:
     """Tiles of warpgroups of 64 rows each or two times 64, as deep a ring as shared memory holds with a staged
     output beside it, or without."""
     tiles = (
-        (128, 256, 256), (256, 128, 256), (128, 192, 256), (128, 128, 256), (256, 192, 256), (192, 128, 384),
-        (64, 256, 128), (64, 192, 128), (64, 128, 128), (128, 128, 128), (64, 64, 128),
+        (128, 256, 256), (256, 128, 256), (128, 192, 256), (128, 128, 256), (128, 224, 256), (192, 128, 384),
+        (64, 256, 128), (64, 224, 128), (64, 192, 128), (64, 128, 128), (128, 128, 128), (64, 64, 128),
     )  # fmt: skip
     for block_m, block_n, threads in tiles:
         for block_k in (64, 128):
@@ -153,19 +158,20 @@ def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> fl
     slots = device.multiprocessors // schedule.cluster * schedule.cluster * resident
     waves = (tiles / slots + -(-tiles // slots)) / 2 if tiles > slots else 1.0
     step, rate = _step(schedule, target, resident)
-    ending = _EPILOGUE if _staged(schedule, target) else 2 * _EPILOGUE
+    ending = _EPILOGUE if _staged(schedule, target) or not target.has("tma") else _UNSTAGED
     beside = _EPILOGUE / 2 if schedule.persistent else _START  # what the next tile's loads do not hide
     steps = -(-problem.K // schedule.block_K) * (schedule.block_K / _STEP)
     compute = waves * (steps * step + (ending + beside) / resident) + _START
     moved = (problem.K * (problem.N + problem.M) + problem.M * problem.N) * _HALF
     dram = device.dram_bytes_per_second / device.clock_hertz
     memory = moved / min(dram, min(tiles, slots) * rate) * min(waves * slots / tiles, 1.2)
-    return max(compute, memory + ending + _START) + 0.05 * compute
+    total = max(compute, memory + ending + _START) + 0.05 * compute
+    return total * (_CLUSTER if schedule.cluster > 1 else 1.0)
 
 
 def _step(schedule: Schedule, target: Target, resident: int) -> tuple[float, float]:
     """Cycles that a multiprocessor takes for 64 columns of K of each resident block, a block's share; and the bytes a
-    cycle that a block loads. Loads that hide behind products still cost a fifth of their time."""
+    cycle that a block loads. Loads that hide behind products still cost a part of their time."""
     limits, device = target.limits, target.device
     flops = device.matrix_flops_per_second("float16") / device.multiprocessors / device.clock_hertz
     products = 2 * schedule.block_M * schedule.block_N * _STEP / flops
@@ -175,7 +181,10 @@ def _step(schedule: Schedule, target: Target, resident: int) -> tuple[float, flo
     warpgroups = max(1, schedule.threads // 128)
     read_bytes = (schedule.block_M + warpgroups * schedule.block_N) * _STEP * _HALF
     reads = read_bytes / (limits.banks * limits.bank_bytes)
-    return max(products * resident, loads, reads * resident) + 0.2 * loads, rate
+    waits = _SHALLOW / schedule.num_stages * products * resident
+    if not target.has("tma"):
+        waits += _BARRIER * _STEP / schedule.block_K
+    return max(products * resident, loads, reads * resident) + _HIDDEN_LOADS * loads + waits, rate
 
 
 def _staged(schedule: Schedule, target: Target) -> bool:

@@ -57,10 +57,18 @@ def generate(
     return Generated(
         source=render(model),
         header=render_header(model),
-        manifest=build(model),
+        manifest=build(model, registers=_register_counts(plan)),
         model=model,
         program=program,
         decisions=decisions,
         plan=plan,
         target=machine,
     )
+
+
+def _register_counts(plan: Plan) -> dict[str, int]:
+    """Registers a thread of each role, where the kernel moves them between roles."""
+    registers = plan.registers
+    if registers is None:
+        return {}
+    return {"entry": registers.entry, "producer": registers.producer, "consumer": registers.consumer}
