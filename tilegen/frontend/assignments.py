@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any, cast
 
 from tilegen.frontend import arguments
@@ -15,6 +16,7 @@ from tilegen.frontend.stores import store
 from tilegen.frontend.values import (
     KernelLaunch,
     Loop,
+    NamedFloat,
     TensorDeclaration,
     holds_tile_value,
     is_expr,
@@ -46,7 +48,8 @@ def execute_assign(context: Context, node: ast.Assign) -> None:
 def _assign_target(context: Context, node: ast.stmt, target: ast.expr, value: object) -> None:
     match target:
         case ast.Name(id=name):
-            assign_name(context, name, value, node, target)
+            number = NamedFloat.of(value, name) if type(value) is float and isfinite(value) else value
+            assign_name(context, name, number, node, target)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             if any(isinstance(item, ast.Starred) for item in targets):
                 bind_starred(context, target, targets, value)

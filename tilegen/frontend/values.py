@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeGuard, get_args
@@ -27,6 +28,27 @@ class NamedInt(int):
         named = NamedInt(value)
         named.name = name
         return named
+
+
+class NamedFloat(float):
+    """A finite Python float that remembers the name it was given; arithmetic gives plain floats."""
+
+    name: str
+
+    @staticmethod
+    def of(value: float, name: str) -> NamedFloat:
+        named = NamedFloat(value)
+        named.name = name
+        return named
+
+
+def named_number(value: object, name: str) -> object:
+    """Integers and finite floats remember their names, so that emitted text has them; other values stay as they are."""
+    if type(value) is int:
+        return NamedInt.of(value, name)
+    if type(value) is float and math.isfinite(value):
+        return NamedFloat.of(value, name)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +162,9 @@ def is_expr(value: object) -> TypeGuard[Expr]:
 
 def number_to_const(value: object, location: Location) -> Const:
     """The literal for a Python (or NumPy) number, with the name of the parameter it is."""
-    if isinstance(value, NamedInt):
-        literal = build.const(int(value), None, location)
+    if isinstance(value, NamedInt | NamedFloat):
+        plain = int(value) if isinstance(value, NamedInt) else float(value)
+        literal = build.const(plain, None, location)
         return Const(literal.value, literal.dtype, location, value.name)
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return build.const(bool(value), None, location)

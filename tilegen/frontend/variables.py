@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from tilegen.diagnostics import ProgramError
 from tilegen.frontend.context import Context, WidenVariable
 from tilegen.frontend.values import (
-    NamedInt,
     holds_tile_value,
     is_expr,
     is_number,
     is_tile_value,
+    named_number,
     number_to_const,
 )
 from tilegen.ir import build
@@ -199,5 +199,5 @@ def typed_definition(context: Context, name: str, dtype: DType, value: Expr, nod
 
 
 def parameter_number(name: str, value: object) -> object:
-    """A generation-time parameter as the walk sees it: integers remember their names."""
-    return NamedInt.of(value, name) if type(value) is int else value
+    """A generation-time parameter as the walk sees it: numbers remember their names."""
+    return named_number(value, name)

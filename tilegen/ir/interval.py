@@ -198,9 +198,11 @@ def _times(a: Range, b: Range) -> Range:
 
 
 def _divided(a: Range, b: Range) -> Range:
-    """Floor division by a positive divisor; anything else is unbounded."""
-    if b[0] is None or b[0] <= 0:
+    """Floor division by a divisor that is not negative, and so positive where there is a quotient; anything else is
+    unbounded."""
+    if b[0] is None or b[0] < 0 or b[1] == 0:
         return UNBOUNDED
+    b = (max(b[0], 1), b[1])
     lo, hi = a
     if lo is not None:
         lo = lo // b[0] if lo < 0 else 0 if b[1] is None else lo // b[1]
@@ -210,9 +212,10 @@ def _divided(a: Range, b: Range) -> Range:
 
 
 def _remainder(a: Range, b: Range) -> Range:
-    """The remainder of floor division by a positive divisor."""
-    if b[0] is None or b[0] <= 0:
+    """The remainder of floor division by a positive divisor, as `_divided` takes it."""
+    if b[0] is None or b[0] < 0 or b[1] == 0:
         return UNBOUNDED
+    b = (max(b[0], 1), b[1])
     if a[0] is not None and a[1] is not None and b[0] == b[1] and a[0] // b[0] == a[1] // b[0]:
         return a[0] % b[0], a[1] % b[0]
     hi = None if b[1] is None else b[1] - 1

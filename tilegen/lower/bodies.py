@@ -6,6 +6,7 @@ from tilegen.ir.nodes import Buffer, For, Gemm, Kernel
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.fold_clear import FoldedClears, fold_clears
+from tilegen.lower.loops import hoist_lets
 from tilegen.lower.pipeline_warp_specialised import (
     barrier_members,
     consumer_role,
@@ -30,6 +31,8 @@ from tilegen.schedule.skew import find_skew
 def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]:
     """The statements of the kernel, and the walk over its grid."""
     tiles = tile_loop(context, kernel)
+    if not tiles.repeats:
+        hoist_lets(context, tiles.body(kernel))
     loops = [s for s in each_statement(kernel.body) if isinstance(s, For) and s.kind == "pipelined"]
     skews = [skew for loop in loops if (skew := find_skew(loop, context.decisions, context.plan)) is not None]
 

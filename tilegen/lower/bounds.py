@@ -48,12 +48,26 @@ def padding_conditions(loop: Loop, partition: Fragment) -> list[Expr]:
     ]
 
 
-def tensor_conditions(indices: tuple[Expr, ...], shape: tuple[Expr, ...], known: Ranges) -> list[Expr]:
-    """What keeps an access inside a tensor, as far as ranges do not prove it. Indices that are data are taken as they
-    are: only the program can know what they may be."""
+def inside_grid(context: Context, index: Expr, extent: Expr) -> bool:
+    """Whether an index is a block's coordinate along an axis of the grid of just this extent. (A cluster may reach
+    beyond the grid.)"""
+    kernel = context.program.kernel
+    if context.plan.cluster_size > 1:
+        return False
+    axes = zip(kernel.block_vars, kernel.grid, strict=False)
+    return any(index == var and extent == size for var, size in axes)
+
+
+def tensor_conditions(
+    context: Context, indices: tuple[Expr, ...], shape: tuple[Expr, ...], known: Ranges
+) -> list[Expr]:
+    """What keeps an access inside a tensor, as far as ranges and the grid do not prove it. Indices that are data are
+    taken as they are: only the program can know what they may be."""
     conditions = []
     for index, extent in zip(indices, shape, strict=True):
-        if any(isinstance(part, Load) for part in subexpressions(index)):
+        if inside_grid(context, index, extent) or any(
+            isinstance(part, Load) for part in subexpressions(index)
+        ):
             continue
         above = build.binary(">=", index, build.const(0))
         below = build.binary("<", index, extent)

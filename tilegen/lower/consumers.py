@@ -323,7 +323,7 @@ class Consumers:
         out.append(ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment))
         if lagging or self.interleaving is not None:
             out.append(Expression(c.call("warpgroup_wait", template=(0,))))
-            runs = None if head.runs else c.operation("<", head.start, head.stop)
+            runs = None if head.runs else head.condition
             for hand_over in lagging:
                 out += self.release(hand_over, Name(_released(hand_over)), runs)
             for gemm in loop.body:

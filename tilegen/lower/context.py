@@ -48,6 +48,8 @@ class Context:
     taken: dict[str, None] = field(default_factory=dict)
     quoted: dict[tuple[int, str], None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    hoisted: dict[str, None] = field(default_factory=dict)  # named values that stand in the prologue
+    latest: str = ""  # the source line that was named last
     prologue: list[CStmt] = field(
         default_factory=list
     )  # declarations at the kernel's top, common to all roles
@@ -97,13 +99,13 @@ class Context:
         return Name(name)
 
     def literal(self, expr: Const) -> CExpr:
-        """A constant under the name of the parameter that it was written as, or plain."""
-        if expr.name and isinstance(expr.value, int) and not isinstance(expr.value, bool):
-            name = constant_name(expr.name)
-            known = self.constants.get(name)
-            if known is None or known.value == Literal(expr.value):
-                return self.constant(name, expr.value)
-        return Literal(expr.value)
+        """A constant under the name that the program has for it, or plain."""
+        plain = Literal(expr.value, "float" if expr.dtype.is_float else "int")
+        if not expr.name or isinstance(expr.value, bool):
+            return plain
+        name = constant_name(expr.name)
+        known = self.constants.setdefault(name, Constant(name, plain, plain.type_name))
+        return Name(name) if known.value == plain else plain
 
     def primitive(self, name: str, **parameters: object) -> None:
         """Notes that the text calls a device primitive."""
@@ -145,9 +147,11 @@ class Context:
     # ------------------------------------------------------------------------------------- comments
 
     def comment(self, location: Location) -> list[CStmt]:
-        """The comment above the code of a source statement: its text the first time, then its line alone."""
+        """The comment above the code of a source statement: its text the first time, then its line alone, and nothing
+        right below itself."""
+        before = self.latest
         text = self.reference(location)
-        return [Blank(), Comment(text)] if text else []
+        return [Blank(), Comment(text)] if text and text != before else []
 
     def reference(self, location: Location) -> str:
         """`matmul.py:21  T.gemm(A_shared, B_shared, C_local)`, and `matmul.py:21` when it was quoted before."""
@@ -156,6 +160,7 @@ class Context:
         place = source_place(location)
         key = (location.line, location.text)
         if key in self.quoted or not location.text:
+        self.latest = place
             return place
         self.quoted[key] = None
         room = 100 - len(place)

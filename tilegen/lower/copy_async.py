@@ -13,6 +13,7 @@ from tilegen.ir.affine import free_vars, interval
 from tilegen.ir.build import add, sub
 from tilegen.ir.nodes import Copy
 from tilegen.lower import shared_tiles
+from tilegen.lower.bounds import inside_grid
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.scalar import extent_expression, ranges, scalar
@@ -154,7 +155,7 @@ def _guards(context: Context, copy: Copy) -> list[CExpr]:
     for axis in range(buffer.rank):
         reach = add(region.offsets[axis], region.shape[axis] - 1)
         _, high = interval(sub(reach, buffer.shape[axis]), ranges(context))
-        if high is not None and high < 0:
+        if (high is not None and high < 0) or inside_grid(context, reach, buffer.shape[axis]):
             continue
         position = scalar(context, region.offsets[axis])
         position = c.add(position, local[axis]) if axis in local else position

@@ -204,7 +204,7 @@ class ElementAccess:
             return []
         wanted = list(self.padding)
         if actual.scope == "global":
-            wanted += tensor_conditions(access.indices, actual.shape, self.known)
+            wanted += tensor_conditions(self.context, access.indices, actual.shape, self.known)
         found = [self.expression(condition, fine) for condition in dict.fromkeys(wanted)]
         return [*self.owner, *found] if access.kind != "load" else found
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen.ir.affine import interval
-from tilegen.ir.expressions import Const, Expr, Var
-from tilegen.ir.nodes import For
+from tilegen.ir.expressions import Binary, Const, Expr, Load, Var
+from tilegen.ir.nodes import For, Let, Stmt
 from tilegen.lower.context import Context
-from tilegen.lower.scalar import ranges, scalar
+from tilegen.lower.scalar import dialect, ranges, scalar
+from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import Declare
 from tilegen.schedule.analysis import each_node
@@ -23,6 +25,11 @@ class LoopHead:
     stop: CExpr
     comment: str
     runs: bool
+
+    @property
+    def condition(self) -> CExpr:
+        """`stop > start`: the loop iterates."""
+        return c.operation(">", self.stop, self.start)
 
 
 def loop_head(context: Context, loop: For) -> LoopHead:
@@ -53,12 +60,54 @@ def _bound(context: Context, loop: For, stop: Expr) -> CExpr:
         ):
             return Literal(int(stop.value))
         return context.constant(wanted, int(stop.value), f"iterations of {name}")
-    roles = [node.role for node in each_node(stop) if isinstance(node, Var)]
-    if all(role in ("extent", "scalar") for role in roles):
+    value = _quotient(context, loop.start, stop)
+    if not isinstance(stop, Var) and in_prologue(context, stop):
         wanted = f"{name}_tiles" if loop.kind == "pipelined" else f"{name}_stop"
-        for declared in context.prologue:
-            if isinstance(declared, Declare) and declared.name == wanted:
-                return Name(wanted)
-        context.prologue.append(Declare("int", wanted, scalar(context, stop), const=True))
-        return Name(wanted)
-    return scalar(context, stop)
+        return declare_once(context, wanted, value)
+    return value
+
+
+def _quotient(context: Context, start: Expr, stop: Expr) -> CExpr:
+    """The bound of a loop from 0 or more on: a quotient below 0 may be rounded either way, no iteration is below it."""
+    match stop:
+        case Binary("//", left, Const(int() as divisor) as right) if (
+            divisor > 0 and isinstance(start, Const) and start.value >= 0
+        ):
+            return c.operation("/", scalar(context, left), scalar(context, right))
+        case _:
+            return scalar(context, stop)
+
+
+def in_prologue(context: Context, expr: Expr) -> bool:
+    """Whether all that the expression needs is known at the kernel's top, before its roles part."""
+    declarations = [entry for entry in context.prologue if isinstance(entry, Declare)]
+    declared = [Name(name) for entry in declarations for name in (entry.structured or (entry.name,))]
+    parts = tuple(each_node(expr))
+    if any(isinstance(part, Load) for part in parts):
+        return False
+    variables = [part for part in parts if isinstance(part, Var)]
+    return all(
+        var.role in ("extent", "scalar") or context.environment.get(var.name, Name(var.name)) in declared
+        for var in variables
+    )
+
+
+def hoist_lets(context: Context, statements: Sequence[Stmt]) -> None:
+    """Declares named values of the kernel's body at its top, where what they need is known: all roles and bounds of
+    loops have them then."""
+    for statement in statements:
+        match statement:
+            case Let(var, value, mutable=False, location=location) if in_prologue(context, value):
+                text = dialect(context).type_name(var.dtype)
+                declared = Declare(text, var.name, scalar(context, value), const=True)
+                context.prologue += [*context.comment(location), declared]
+                context.hoisted[var.name] = None
+            case _:
+                pass
+
+
+def declare_once(context: Context, name: str, value: CExpr) -> Name:
+    """A constant at the kernel's top, under one name for all roles."""
+    if not any(isinstance(entry, Declare) and entry.name == name for entry in context.prologue):
+        context.prologue.append(Declare("int", name, value, const=True))
+    return Name(name)

@@ -40,6 +40,8 @@ class Producer:
             match statement:
                 case Copy() if (hand_over := self.context.plan.hand_over_of(statement)) is not None:
                     out += self.load(statement, hand_over)
+                case Let(var) if var.name in self.context.hoisted:
+                    pass
                 case Let(var, value) if var.name in variables(statements[position + 1 :]) and self.feeds(
                     statements[position + 1 :], var.name
                 ):

@@ -70,6 +70,6 @@ def rotated_loop(
         Declare("auto", operands, Lambda(parameters, tuple(reads)), const=True),
         Blank(),
         *landed,
-        first if head.runs else IfC(c.operation("<", head.start, head.stop), (first,)),
+        first if head.runs else IfC(head.condition, (first,)),
         ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment),
     ]

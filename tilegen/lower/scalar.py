@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilegen.ir.expressions import Const, Expr, Load
+from tilegen.ir.types import float32
 from tilegen.lower.context import Context
 from tilegen.lower.translate import Environment, translate
 from tilegen.model.dialect import Dialect, dialect_of
@@ -20,7 +21,11 @@ def scalar(context: Context, expr: Expr, load: Callable[[Load], CExpr] | None = 
     """The expression with variables, constants and loads called as the text calls them."""
 
     def constant(value: Const) -> CExpr | None:
-        return context.literal(value) if value.name and value.dtype.is_integer else None
+        return (
+            context.literal(value)
+            if value.name and (value.dtype.is_integer or value.dtype == float32)
+            else None
+        )
 
     given = {"load": load} if load is not None else {}
     environment = Environment(

@@ -21,6 +21,8 @@ from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
 def lower_let(context: Context, let: Stmt) -> list[CStmt]:
     """`const int name = value;`"""
     assert isinstance(let, Let)
+    if let.var.name in context.hoisted:
+        return []
     value = scalar(context, let.value, uniform_load(context))
     context.environment.setdefault(let.var.name, Name(let.var.name))
     return [Declare(dialect(context).type_name(let.var.dtype), let.var.name, value, const=not let.mutable)]

@@ -88,7 +88,7 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
     out.append(Blank())
     if head.runs:
         return [*out, *whole]
-    return [*out, IfC(c.operation("<", head.start, head.stop), tuple(whole))]
+    return [*out, IfC(head.condition, tuple(whole))]
 
 
 def _turns(consumers: Consumers) -> tuple[list[CStmt], list[CStmt]]:

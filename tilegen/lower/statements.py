@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import assert_never
 
 from tilegen.diagnostics import ProgramError
+from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     Assign,
     AtomicElement,
@@ -134,12 +135,21 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     if isinstance(statement, For | If | Persistent):
         code = lowering(context, statement)
         return [*out, *code, *after_loop(context, statement)]
-    comment = context.comment(statement.location)
+    comment = context.comment(quoted(statement))
     code = lowering(context, statement)
     return [*out, *comment, *code] if code else out
 
 
 def after_loop(context: Context, statement: Stmt) -> list[CStmt]:
+def quoted(statement: Stmt) -> Location:
+    """The source line that the comment above a statement's code quotes: of an element-wise loop what it computes."""
+    match statement:
+        case ParallelFor(body=(*_, Store() | AtomicElement() as last)) if last.location.line:
+            return last.location
+        case _:
+            return statement.location
+
+
     """What a loop left for later: sums whose lanes meet only now."""
     if not any(deferred.loop is statement for deferred in context.plan.deferred):
         return []

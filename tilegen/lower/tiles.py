@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from tilegen.ir.expressions import Const
+from tilegen.ir.expressions import Const, Var
 from tilegen.ir.nodes import Kernel, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import scalar
@@ -186,6 +186,8 @@ def _extents(context: Context, kernel: Kernel, names: list[str]) -> tuple[CExpr,
         if isinstance(extent, Const):
             wanted = "kTiles" + name[0].upper() + name[1:]
             extents.append(context.constant(wanted, int(extent.value), comment))
+        elif isinstance(extent, Var):
+            extents.append(scalar(context, extent))
         else:
             wanted = context.name(f"{name}_tiles")
             context.prologue.append(Declare("int", wanted, scalar(context, extent), const=True))

@@ -182,7 +182,10 @@ class _Translator:
             return result if op in COMPARISONS else self._narrowed(result, dtype)
         if op in ("//", "%"):
             return self._division(expr)
-        return Operation(op, self.value(expr.left), self.value(expr.right))
+        left, right = self.value(expr.left), self.value(expr.right)
+        if op == "+" and dtype.is_integer and isinstance(right, Operation) and right.op in ("+", "-"):
+            return Operation(right.op, Operation("+", left, right.left), right.right)  # no brackets needed
+        return Operation(op, left, right)
 
     def _division(self, expr: Binary) -> CExpr:
         left, right = self.value(expr.left), self.value(expr.right)

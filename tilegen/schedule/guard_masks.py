@@ -57,7 +57,7 @@ def _guarded(loop: ParallelFor, ranges: Ranges) -> Stmt | None:
     if predicate is None:
         return loop
     extents = {
-        var.name: int(extent.value)
+        var.name: extent
         for var, extent in zip(loop.vars, loop.extents, strict=True)
         if isinstance(extent, Const)
     }
@@ -116,7 +116,7 @@ def _conjuncts(predicate: Expr) -> list[Expr]:
             return [predicate]
 
 
-def _tightest(condition: Expr, extents: dict[str, int]) -> Binary | None:
+def _tightest(condition: Expr, extents: dict[str, Const]) -> Binary | None:
     """The condition at the corner of the tile where it is hardest to meet; None where it is not affine there."""
     if (
         not isinstance(condition, Binary)
@@ -134,9 +134,16 @@ def _tightest(condition: Expr, extents: dict[str, int]) -> Binary | None:
             continue
         if not isinstance(atom, Var):
             return None
-        corner[touched[0]] = const(0 if coefficient > 0 else extents[touched[0]] - 1)
+        corner[touched[0]] = const(0) if coefficient > 0 else _last(extents[touched[0]])
     left, right = substitute(condition.left, corner), substitute(condition.right, corner)
     result = binary(condition.op, simplify(left, {}), simplify(right, {}))
     if isinstance(result, Const):
         return Binary("<=", const(0), const(0 if result.value else -1), result.dtype)
     return result if isinstance(result, Binary) else None
+
+
+def _last(extent: Const) -> Expr:
+    """extent - 1, under the extent's name where it has one."""
+    if not extent.name:
+        return const(int(extent.value) - 1)
+    return Binary("-", extent, const(1), extent.dtype)
