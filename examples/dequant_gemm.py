@@ -14,12 +14,12 @@ GROUP = 128  # weights along K that share a scale and a zero
 
 
 def word_of(n, k):
-    """Which word of a panel of 16 columns of the weights holds weight (k, n), k counted from a multiple of 64 on.
+    """Which word of a panel of 16 columns of the weights holds weight (k, n): 128 words for 64 rows.
 
     A thread's four words of 64 rows are neighbours: lane 4 (n % 8) + k % 8 / 2 multiplies them, one word a step of 16,
     in mma.m16n8k16 and in wgmma alike, where the weights are the left operand.
     """
-    return (n % 8 * 4 + k % 8 // 2) * 4 + k // 16 % 4
+    return k // 64 * 128 + (n % 8 * 4 + k % 8 // 2) * 4 + k // 16 % 4
 
 
 def shift_of(n, k):
@@ -48,7 +48,7 @@ def dequant_gemm(
     A: T.Tensor((M, K), T.float16)
     S: T.Tensor((K // GROUP, N), T.float16)
     Z: T.Tensor((K // GROUP, N), T.float16)
-    W: T.Tensor((N // 16, K // 64, 128), T.int32)
+    W: T.Tensor((N // 16, K * 2), T.int32)
     C = T.empty((M, N), T.float16)
     with T.Kernel(
         T.ceildiv(N, block_N),
@@ -58,18 +58,18 @@ def dequant_gemm(
         persistent=persistent,
     ) as (bx, by):
         A_shared = T.alloc_shared((block_M, block_K), T.float16)
-        W_shared = T.alloc_shared((block_N // 16, block_K // 64, 128), T.int32)
+        W_shared = T.alloc_shared((block_N // 16, block_K * 2), T.int32)
         S_shared = T.alloc_shared((T.ceildiv(block_K, GROUP), block_N), T.float16)
         Z_shared = T.alloc_shared((T.ceildiv(block_K, GROUP), block_N), T.float16)
         C_shared = T.alloc_shared((block_M, block_N), T.float16)
-        W_words = T.alloc_fragment((block_N // 16, block_K // 64, 128), T.int32)
+        W_words = T.alloc_fragment((block_N // 16, block_K * 2), T.int32)
         scale = T.alloc_fragment((T.ceildiv(block_K, GROUP), block_N), T.float16)
         zero = T.alloc_fragment((T.ceildiv(block_K, GROUP), block_N), T.float16)
         W_local = T.alloc_fragment((block_N, block_K), T.float16)
         C_local = T.alloc_fragment((block_N, block_M), T.float32)
         T.clear(C_local)
         for k in T.Pipelined(K // block_K, num_stages=num_stages):
-            T.copy(W[bx * (block_N // 16), k * (block_K // 64), 0], W_shared)
+            T.copy(W[bx * (block_N // 16), k * (block_K * 2)], W_shared)
             T.copy(S[k * block_K // GROUP, bx * block_N], S_shared)
             T.copy(Z[k * block_K // GROUP, bx * block_N], Z_shared)
             T.copy(A[by * block_M, k * block_K], A_shared)
@@ -77,7 +77,7 @@ def dequant_gemm(
             T.copy(S_shared, scale)
             T.copy(Z_shared, zero)
             for i, j in T.Parallel(block_N, block_K):
-                q = (W_words[i // 16, j // 64, word(i, j)] >> shift(i, j)) & 15
+                q = (W_words[i // 16, word(i, j)] >> shift(i, j)) & 15
                 W_local[i, j] = T.cast(q, T.float16) * scale[j // GROUP, i] + zero[j // GROUP, i]
             T.gemm(W_local, A_shared, C_local, transpose_B=True)
         for i, j in T.Parallel(block_N, block_M):
@@ -99,7 +99,7 @@ schedules = (  # for benchmarks
 def quantise(weight):
     """4-bit weights of W [K, N], with fp16 scales and zeros of groups of GROUP rows: w = q * scale + zero, q in 0 … 15.
 
-    Returns (words int32 [N / 16, K / 64, 128], scales [K / GROUP, N], zeros [K / GROUP, N]).
+    Returns (words int32 [N / 16, 2 K], scales [K / GROUP, N], zeros [K / GROUP, N]).
     """
     rows, columns = weight.shape
     groups = np.asarray(weight, np.float32).reshape(rows // GROUP, GROUP, columns)
@@ -111,19 +111,19 @@ def quantise(weight):
 
 
 def pack(q):
-    """Words int32 [N / 16, K / 64, 128] of 4-bit numbers [K, N], in the order of `word_of` and `shift_of`."""
+    """Words int32 [N / 16, 2 K] of 4-bit numbers [K, N], in the order of `word_of` and `shift_of`."""
     rows, columns = q.shape
     k, n = np.arange(rows)[:, None], np.arange(columns)[None, :]
-    words = np.zeros((columns // 16, rows // 64, 128), np.uint32)
-    np.bitwise_or.at(words, (n // 16, k // 64, word_of(n, k)), q.astype(np.uint32) << shift_of(n, k).astype(np.uint32))
+    words = np.zeros((columns // 16, rows * 2), np.uint32)
+    np.bitwise_or.at(words, (n // 16, word_of(n, k)), q.astype(np.uint32) << shift_of(n, k).astype(np.uint32))
     return words.view(np.int32)
 
 
 def unpack(words):
     """The 4-bit numbers [K, N] of `pack`."""
-    panels, steps, _ = words.shape
-    k, n = np.arange(steps * 64)[:, None], np.arange(panels * 16)[None, :]
-    return words.view(np.uint32)[n // 16, k // 64, word_of(n, k)] >> shift_of(n, k).astype(np.uint32) & 15
+    panels, length = words.shape
+    k, n = np.arange(length // 2)[:, None], np.arange(panels * 16)[None, :]
+    return words.view(np.uint32)[n // 16, word_of(n, k)] >> shift_of(n, k).astype(np.uint32) & 15
 
 
 def dequantise(words, scale, zero):

@@ -143,6 +143,13 @@ def _priority(loop: Loop) -> tuple[int, int]:
 def _choose_shared(program: Program, loops: list[Loop], decisions: Decisions, target: Target) -> None:
     partitioned = [(loop, decisions.loops[loop.node]) for loop in loops]
     operands = {region.buffer.name for gemm, _ in decisions.gemms.items() for region in (gemm.a, gemm.b)}
+    loaded = {
+        copy.target.buffer.name
+        for pipeline in each_statement(program.kernel.body)
+        if isinstance(pipeline, For) and pipeline.kind == "pipelined"
+        for copy in pipeline.body
+        if isinstance(copy, Copy) and copy.source.buffer.scope == "global"
+    }
     for buffer in (*program.kernel.allocations, *decisions.scratch):
         if buffer.scope != "shared" or buffer.name in decisions.conflicts:
             continue
@@ -151,7 +158,7 @@ def _choose_shared(program: Program, loops: list[Loop], decisions: Decisions, ta
         if buffer.name in operands:  # its copies belong to the pipeline, which loads it its own way
             uses = [use for use in uses if not isinstance(use[0].node, Copy)]
         if known is None:
-            choice = choose_layout(buffer, uses, decisions.divisors, target)
+            choice = choose_layout(buffer, uses, decisions.divisors, target, buffer.name in loaded)
             decisions.shared[buffer.name] = choice.layout
             decisions.conflicts[buffer.name] = choice.conflicts
             plural = "layouts" if choice.tried > 1 else "layout"

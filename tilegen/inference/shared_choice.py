@@ -26,15 +26,21 @@ class Choice:
 
 
 def choose_layout(
-    buffer: Buffer, loops: list[tuple[Loop, Fragment]], known: Mapping[str, int], target: Target
+    buffer: Buffer,
+    loops: list[tuple[Loop, Fragment]],
+    known: Mapping[str, int],
+    target: Target,
+    loaded: bool = False,
 ) -> Choice:
     """The first layout (plain, then swizzles, then padding) under which no access conflicts and all vectors are as wide
-    as the plain layout allows. Where there is none: the one that takes the banks the fewest cycles."""
-    plain = row_major(buffer.extents, buffer.dtype)
+    as the plain layout allows. Where there is none: the one that takes the banks the fewest cycles. Of a tile that a
+    pipeline has `loaded`, rows longer than a TMA box are cut into groups of columns."""
+    widest = target.tma.box_extent if loaded and target.tma is not None else 0
+    plain = _plain(buffer.extents, buffer.dtype, widest)
     uses = list(_uses(buffer, loops))
     best: tuple[int, int] | None = None
     chosen, tried = plain, 0
-    ordered = candidates(buffer.extents, buffer.dtype)
+    ordered = candidates(buffer.extents, buffer.dtype, widest)
     wide = [layout for layout in ordered if not any(_narrows(layout, plain, *use, known) for use in uses)]
     for layout in (*wide, *(layout for layout in ordered if layout not in wide)):
         tried += 1
@@ -88,10 +94,20 @@ def _narrows(
     return (narrow[1] if narrow else 1) < (wide[1] if wide else 1)
 
 
+def _plain(shape: tuple[int, ...], dtype: DType, widest: int) -> SharedLayout:
+    """Rows one after another, in groups of at most `widest` columns (0: any number)."""
+    if not widest or shape[-1] <= widest or len(shape) < 2:
+        return row_major(shape, dtype)
+    groups = next(
+        count for count in range(2, shape[-1] + 1) if shape[-1] % count == 0 and shape[-1] // count <= widest
+    )
+    return SharedLayout(shape, dtype, shape[-1] // groups)
+
+
 @lru_cache(maxsize=64)
-def candidates(shape: tuple[int, ...], dtype: DType) -> tuple[SharedLayout, ...]:
+def candidates(shape: tuple[int, ...], dtype: DType, widest: int = 0) -> tuple[SharedLayout, ...]:
     """Layouts to try, the preferred first: plain, the hardware's swizzle, other XORs of 16-byte chunks, padding."""
-    plain = row_major(shape, dtype)
+    plain = _plain(shape, dtype, widest)
     found = [plain]
     if len(shape) > 1:
         found.append(swizzled(shape, dtype))

@@ -1,5 +1,5 @@
-"""Accumulators to shared memory by stmatrix, as they lie or transposed: 16-byte rows of 8 x 8 matrices in place of single
-elements. Source: PTX ISA, "stmatrix".
+"""Accumulators to shared memory by stmatrix, as they lie or transposed: 16-byte rows of 8 x 8 matrices in place of
+single elements. Source: PTX ISA, "stmatrix".
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ VALUES = (Mode(2, (0, 1)), Mode(2, (8, 0)))  # registers of two matrices, one ab
 
 @dataclass(frozen=True, slots=True)
 class _Matrices:
-    """A store of a whole fragment: `transposed` where the tile's rows are the fragment's columns; `columns` counts groups
-    of 8 columns."""
+    """A store of a whole fragment: `transposed` where the tile's rows are the fragment's columns; `columns` counts
+    groups of 8 columns."""
 
     source: Buffer
     target: Buffer

@@ -21,6 +21,9 @@ def group_columns(context: Context, layout: SharedLayout, columns: CExpr) -> CEx
     """The columns of one group; the whole row's constant where there is one group."""
     if layout.groups == 1:
         return columns
+    if not layout.xors:
+        comment = "elements of a row that one TMA box brings"
+        return context.constant(f"kBoxColumns{layout.group}", layout.group, comment)
     span = layout.group * layout.dtype.bytes
     name = (
         "kSwizzleColumns"

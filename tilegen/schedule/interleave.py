@@ -1,9 +1,9 @@
 """Register operands that are computed beside the gemm that takes them, a slice of k at a time.
 
-Where element-wise work makes a gemm's register operand (weights unpacked from 4 bits), the tensor cores would idle while
-it runs, and the threads while the gemm runs, because the gemm reads the registers that the work writes. Cut into slices
-along k, each slice is multiplied as soon as it is there, as a group of its own; a slice's registers are written again
-when its own group is over, one iteration later, while the groups of the other slices keep the tensor cores busy.
+Where element-wise work makes a gemm's register operand (weights unpacked from 4 bits), the tensor cores would idle
+while it runs, and the threads while the gemm runs, because the gemm reads the registers that the work writes. Cut into
+slices along k, each slice is multiplied as soon as it is there, as a group of its own; a slice's registers are written
+again when its own group is over, one iteration later, while the groups of the other slices keep the tensor cores busy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Interleaving:
 
 
 def find_interleaving(loop: For, decisions: Decisions, plan: Plan) -> Interleaving | None:
-    """How the gemm of a pipelined loop is cut; None where nothing computes its operand, or the dependences forbid it."""
+    """How the gemm of a pipelined loop is cut; None where nothing computes its operand or the dependences forbid it."""
     body = [s for s in loop.body if not (isinstance(s, Copy) and plan.hand_over_of(s) is not None)]
     gemms = [s for s in each_statement(tuple(body)) if isinstance(s, Gemm)]
     if any(h.loop is loop and h.stages == 1 for h in plan.hand_overs):
@@ -52,7 +52,9 @@ def find_interleaving(loop: For, decisions: Decisions, plan: Plan) -> Interleavi
     mine = (*producers, gemm)
     for statement in body:
         touched = (*reads(statement), *writes(statement))
-        if not any(statement is own for own in mine) and (gemm.a.buffer in touched or gemm.c.buffer in touched):
+        if not any(statement is own for own in mine) and (
+            gemm.a.buffer in touched or gemm.c.buffer in touched
+        ):
             return None
     assert decision.a is not None
     return Interleaving(gemm, producers, slices, _sliced(decision.a, slices))
