@@ -27,13 +27,14 @@ def _owners(fragment: Fragment) -> Counter[tuple[int, ...]]:
     threads=st.sampled_from([32, 64, 96, 128, 256]),
     vector=st.sampled_from([1, 2, 4, 8]),
     warp=st.sampled_from([32, 64]),
+    row=st.sampled_from([None, 1, 8, 16]),
 )
 def test_each_element_has_as_many_owners_as_replicas(
-    tile: tuple[int, ...], threads: int, vector: int, warp: int
+    tile: tuple[int, ...], threads: int, vector: int, warp: int, row: int | None
 ) -> None:
     if tile[-1] % vector or threads % warp:
         return
-    fragment = coalesced(tile, threads, vector, warp)
+    fragment = coalesced(tile, threads, vector, warp, row)
     assert fragment.thread_count == threads
     owners = _owners(fragment)
     assert len(owners) == prod(tile)
@@ -67,3 +68,10 @@ def test_a_single_row_is_shared_by_all_warps() -> None:
     fragment = coalesced((1, 4096), 128, 8, 32)
     assert fragment.register_count == 32
     assert fragment.exact
+
+
+def test_lanes_beyond_a_cache_line_lie_in_the_next_rows() -> None:
+    fragment = coalesced((64, 64), 256, 4, 32, 8)
+    places = [fragment.thread_coordinates(lane) for lane in range(32)]
+    assert places == [(lane // 8, 4 * (lane % 8)) for lane in range(32)]
+    assert fragment.register_count == 64 * 64 // 256

@@ -6,8 +6,8 @@ Copies, fills and atomic tiles are loops too: one partition rule and one lowerin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from tilegen.diagnostics import ProgramError
 from tilegen.ir import build
@@ -28,6 +28,8 @@ from tilegen.ir.nodes import (
     Stmt,
     Store,
 )
+from tilegen.ir.rewrite import transform
+from tilegen.ir.traversal import children
 
 AccessKind = Literal["load", "store", "atomic"]
 ElementLoop = ParallelFor | Copy | Fill | AtomicTile
@@ -76,7 +78,7 @@ def as_loop(statement: Stmt) -> Loop | None:
                         remedy="loop over a constant block and guard the body with an if",
                     )
                 sizes.append(int(extent.value))
-            return _loop(statement, variables, tuple(sizes), body)
+            return _loop(statement, variables, tuple(sizes), _without_index_names(body))
         case Copy(source, target):
             variables = _axes(len(target.tile))
             value = build.cast(Load(source.buffer, _indices(source, variables)), target.buffer.dtype)
@@ -94,6 +96,52 @@ def as_loop(statement: Stmt) -> Loop | None:
             return _loop(statement, variables, target.tile, (element,))
         case _:
             return None
+
+
+def _without_index_names(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The body without the names that only say where elements lie: in indices their values stand in their place."""
+    lets = [statement for statement in body if isinstance(statement, Let) and not statement.mutable]
+    if not lets:
+        return body
+    others = tuple(s for s in body if not isinstance(s, Let) or s.mutable)
+    used = dict.fromkeys(_names_beside_indices(others))
+    for let in reversed(lets):
+        if let.var.name in used:
+            used.update(dict.fromkeys(_names_beside_indices(let)))
+    inlined: dict[str, Expr] = {}
+    for let in lets:
+        if let.var.name not in used:
+            inlined[let.var.name] = substitute(let.value, inlined)
+
+    def placed(node: Any) -> Any:
+        if isinstance(node, Load | Store | AtomicElement):
+            return replace(node, indices=tuple(substitute(index, inlined) for index in node.indices))
+        return node
+
+    kept = tuple(s for s in body if not (isinstance(s, Let) and s.var.name in inlined))
+    return transform(kept, placed) if inlined else body
+
+
+def _names_beside_indices(node: object) -> Iterator[str]:
+    """The variables below a node that do not stand in indices of elements."""
+    match node:
+        case Var(name):
+            yield name
+        case Load():
+            return
+        case Store(value=value) | AtomicElement(value=value) | Let(value=value) | Assign(value=value):
+            yield from _names_beside_indices(value)
+        case tuple():
+            for item in node:
+                yield from _names_beside_indices(item)
+        case If(condition, then, otherwise):
+            yield from _names_beside_indices((condition, then, otherwise))
+        case For(_, start, stop, step, _, inner):
+            yield from _names_beside_indices((start, stop, step, inner))
+        case Unary() | Binary() | Select() | Cast() | Bitcast() | Call():
+            yield from _names_beside_indices(children(node))
+        case _:
+            return
 
 
 def _axes(rank: int) -> tuple[Var, ...]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.index_math import mentions
 from tilegen.inference.loops import Access, Loop
 from tilegen.inference.shared import SharedLayout
 from tilegen.inference.vector_access import ACCESS_BYTES, aligned_elements, contiguous_axis
 from tilegen.target import Target
+
+LINE_BYTES = 128  # of a cache line: what lanes side by side touch is moved as a whole
 
 
 def choose_partition(
@@ -17,17 +20,22 @@ def choose_partition(
     """The partition of a loop over its box.
 
     Lanes run along the axis that is contiguous in memory, each with as many neighbours as one access moves; whole
-    warps stay on a row where there are enough rows, so that reductions along it stay in the warp. Among vector widths
-    the fewest accesses win, then the fewest registers.
+    warps stay on a row where there are enough rows, so that reductions along it stay in the warp. A loop that crosses
+    shared memory (a transposition) has lanes along a row of memory for one cache line only, the others beside it, so
+    that the lanes that meet in the banks lie in few rows of the shared tile. Among vector widths the fewest accesses
+    win, then the fewest registers.
     """
     axis, widest = _vector_axis(loop, known, shared)
     order = (*(a for a in range(len(loop.extents)) if a != axis), axis)
     tile = tuple(loop.extents[a] for a in order)
+    crossing = _crosses_shared(loop, axis, shared)
+    warp = target.limits.warp_size
     candidates = []
     width = widest
     while width >= 1:
         if tile[-1] % width == 0:
-            candidates.append((width, coalesced(tile, threads, width, target.limits.warp_size)))
+            row = max(1, LINE_BYTES // (width * crossing)) if crossing else None
+            candidates.append((width, coalesced(tile, threads, width, warp, row)))
         width //= 2
     best = min(candidates, key=lambda item: (item[1].register_count // item[0], item[1].register_count))[1]
     back = tuple(order.index(a) for a in range(len(order)))
@@ -70,13 +78,31 @@ def _vector_axis(loop: Loop, known: Mapping[str, int], shared: Mapping[str, Shar
     return chosen, max(widths)
 
 
+def _crosses_shared(loop: Loop, axis: int, shared: Mapping[str, SharedLayout]) -> int:
+    """The bytes of an element in global memory where the loop walks along `axis` there and across it in shared memory,
+    else 0."""
+    along = [
+        _bits(access) // 8
+        for access in loop.accesses
+        if access.buffer.scope == "global" and contiguous_axis(access, loop.names) == axis
+    ]
+    across = any(
+        access.buffer.scope == "shared"
+        and any(mentions(index, loop.names[axis]) for index in access.indices)
+        and contiguous_axis(access, loop.names, shared.get(access.buffer.name)) != axis
+        for access in loop.accesses
+    )
+    return max(along) if along and across else 0
+
+
 def _bits(access: Access) -> int:
     return max(8, access.buffer.dtype.bits)
 
 
-def coalesced(tile: tuple[int, ...], threads: int, vector: int, warp: int) -> Fragment:
+def coalesced(tile: tuple[int, ...], threads: int, vector: int, warp: int, row: int | None = None) -> Fragment:
     """`vector` elements a thread along the last axis, then lanes of a warp along it, then warps over the axes before
-    it or along it, whichever takes fewer registers. What does not divide is padded.
+    it or along it, whichever takes fewer registers. `row` is how many lanes lie side by side along the last axis, where
+    the whole warp shall not; those after them lie over the other axes first. What does not divide is padded.
 
     Raises:
         ValueError: when `vector` does not divide the last extent.
@@ -84,36 +110,36 @@ def coalesced(tile: tuple[int, ...], threads: int, vector: int, warp: int) -> Fr
     if tile[-1] % vector:
         raise ValueError(f"a vector of {vector} does not divide a row of {tile[-1]}")
     pieces = tile[-1] // vector
-    lanes = min(_power_of_two_at_least(pieces), _largest_power_of_two_in(threads), warp)
+    lanes = min(_power_of_two_at_least(pieces), _largest_power_of_two_in(threads), row or warp)
+    counts = [d for d in _divisors(threads // lanes) if d == 1 or lanes * d // 2 < pieces]
     found = (
-        _distribute(tile, vector, lanes * along, threads // (lanes * along))
-        for along in _divisors(threads // lanes)
-        if along == 1 or lanes * along // 2 < pieces
+        _distribute(tile, vector, (lanes, d) if row else (lanes * d, 1), threads // (lanes * d)) for d in counts
     )
     return min(found, key=lambda fragment: fragment.register_count)
 
 
-def _distribute(tile: tuple[int, ...], vector: int, across: int, left: int) -> Fragment:
+def _distribute(tile: tuple[int, ...], vector: int, across: tuple[int, int], left: int) -> Fragment:
+    """`across` threads along the last axis: the first of them are the fastest, the others slower than all the rest."""
     rank = len(tile)
 
     def along(axis: int, step: int) -> tuple[int, ...]:
         return tuple(step if a == axis else 0 for a in range(rank))
 
-    thread_modes = [Mode(across, along(rank - 1, vector))] if across > 1 else []
-    rest = -(-tile[-1] // (vector * across))
-    repeats = [Mode(rest, along(rank - 1, vector * across))]
+    near, far = across
+    thread_modes = [Mode(near, along(rank - 1, vector))]
+    rest = -(-tile[-1] // (vector * near * far))
+    repeats = [Mode(rest, along(rank - 1, vector * near * far))]
     for axis in range(rank - 2, -1, -1):
         here = max(d for d in _divisors(left) if d == 1 or d // 2 < tile[axis] or d <= tile[axis])
-        if here > 1:
-            thread_modes.append(Mode(here, along(axis, 1)))
+        thread_modes.append(Mode(here, along(axis, 1)))
         left //= here
         repeats.append(Mode(-(-tile[axis] // here), along(axis, here)))
-    if left > 1:
-        thread_modes.append(Mode(left, (0,) * rank))
+    thread_modes += [Mode(far, along(rank - 1, vector * near)), Mode(left, (0,) * rank)]
     registers = [(mode,) for mode in reversed(repeats) if mode.extent > 1]
     if vector > 1:
         registers.append((Mode(vector, along(rank - 1, 1)),))
-    return Fragment(tile, tuple(thread_modes), tuple(registers) or ((Mode(1, (0,) * rank),),))
+    kept = tuple(mode for mode in thread_modes if mode.extent > 1)
+    return Fragment(tile, kept, tuple(registers) or ((Mode(1, (0,) * rank),),))
 
 
 def _divisors(number: int) -> Iterator[int]:

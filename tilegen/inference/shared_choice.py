@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 from tilegen.inference.conflicts import FREE, Cost, loop_cost, shared_accesses
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Access, Loop
-from tilegen.inference.shared import SharedLayout, Xor, row_major, swizzled
+from tilegen.inference.shared import CHUNK_BYTES, SharedLayout, Xor, row_major, swizzled
 from tilegen.inference.vector_access import access_width
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.types import DType
 from tilegen.target import Target
+
+
+LINE_CHUNKS = 8  # of 16 bytes, in the 128 bytes that 32 banks hold side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def candidates(shape: tuple[int, ...], dtype: DType, widest: int = 0) -> tuple[S
     found = [plain]
     if len(shape) > 1:
         found.append(swizzled(shape, dtype))
-        found += [SharedLayout(shape, dtype, shape[-1], xors) for xors in _xors(shape[-1], dtype)]
+        found += [SharedLayout(shape, dtype, shape[-1], xors) for xors in _xors(shape, dtype)]
         found += [
             row_major(shape, dtype, width // dtype.bytes)
             for width in (4, 8, 16, 32)
@@ -120,14 +124,18 @@ def candidates(shape: tuple[int, ...], dtype: DType, widest: int = 0) -> tuple[S
     return tuple(dict.fromkeys(found))
 
 
-def _xors(columns: int, dtype: DType) -> Iterator[tuple[Xor, ...]]:
-    """XORs that keep a row's chunks in the row, single ones first."""
-    if columns * dtype.bytes % 16:
+def _xors(shape: tuple[int, ...], dtype: DType) -> Iterator[tuple[Xor, ...]]:
+    """XORs that permute the chunks of a row, single ones first, then those that permute the rows of a bank line too."""
+    columns, rows = shape[-1], prod(shape[:-1])
+    if columns * dtype.bytes % CHUNK_BYTES:
         return
-    chunks = columns * dtype.bytes // 16
-    extent = min(8, chunks & -chunks)
-    if extent == 1:
-        return
-    singles = [Xor(divisor, extent) for divisor in (1, 2, 4, 8, 16, 32)]
-    yield from ((xor,) for xor in singles)
-    yield from ((singles[0], xor) for xor in singles[1:])
+    chunks = columns * dtype.bytes // CHUNK_BYTES
+    extent = min(LINE_CHUNKS, chunks & -chunks)
+    divisors = (1, 2, 4, 8, 16, 32)
+    if extent > 1:
+        singles = [Xor(divisor, extent) for divisor in divisors]
+        yield from ((xor,) for xor in singles)
+        yield from ((singles[0], xor) for xor in singles[1:])
+    moved = LINE_CHUNKS // extent  # neighbouring rows in one line of all banks
+    if moved > 1 and extent == chunks and rows % moved == 0:
+        yield from ((Xor(divisor, LINE_CHUNKS),) for divisor in divisors if divisor * chunks >= moved)

@@ -133,7 +133,8 @@ def _single_role(context: Context, kernel: Kernel, tiles: TileLoop) -> list[CStm
     body = lower_statements(context, tiles.body(kernel))
     _shared_tiles(context, kernel)
     declarations = fragment_declarations(context, kernel)
-    return [*context.threads.declarations(), *declarations, Blank(), *tiles.wrap(context, body)]
+    rest = [*declarations, Blank(), *tiles.wrap(context, body)]
+    return [*context.threads.declarations(rest), *rest]
 
 
 def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, tiles: TileLoop) -> list[CStmt]:

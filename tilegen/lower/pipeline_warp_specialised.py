@@ -284,12 +284,11 @@ def consumer_role(
     body += consumers.end_of_tile() if reuses_tiles(context) else []
     context.ring_stage.clear()
     declarations = declare()  # after the body, which says what alignment vector accesses want
-    return [
-        *acquire,
-        *context.threads.declarations(),
+    rest = [
         *declarations,
         *ring_states(context, 0, True),
         *first_turn(context),
         Blank(),
         *tiles.wrap(context, body),
     ]
+    return [*acquire, *context.threads.declarations(rest), *rest]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tilegen.inference.fragment import Fragment, Mode
@@ -51,12 +52,16 @@ class Threads:
         coarsest_first = reversed(self.levels)
         return {level.name: level for level in (self.whole, *self.extras, *coarsest_first)}
 
-    def declarations(self) -> list[CStmt]:
-        """The definitions of the names in use, each after those that it needs."""
-        wanted = [level for name, level in self._known.items() if name in self.used]
+    def declarations(self, body: Iterable[CStmt]) -> list[CStmt]:
+        """The definitions of the names that the body mentions, each after those that it needs."""
+        wanted = dict.fromkeys(names(tuple(body)))
+        found: list[Level] = []
+        for level in reversed(self._known.values()):
+            if level.name in wanted and level.name in self.used:
+                found.insert(0, level)
+                wanted.update(dict.fromkeys(names(level.definition)))
         return [
-            Declare("int", level.name, level.definition, const=True, comment=level.comment)
-            for level in wanted
+            Declare("int", level.name, level.definition, const=True, comment=level.comment) for level in found
         ]
 
     def digits(self, divisor: int, extent: int) -> list[tuple[int, CExpr]]:
