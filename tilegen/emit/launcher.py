@@ -56,7 +56,7 @@ def _body(model: KernelModel) -> tuple[CStmt, ...]:
     checks = [*_extent_checks(model), *_requirement_checks(model)]
     refuse = Return(Name(f"{dialect.prefix}ErrorInvalidValue"))
     statements: list[CStmt] = [IfC(_any(checks), (refuse,))] if checks else []
-    statements += [IfC(check, (refuse,)) for check in _alignment_checks(model)]
+    statements += _alignment_checks(model, refuse)
     statements += (
         [Blank(), *grid.before, *grid.after_device()] if not model.launch.uses_multiprocessors else []
     )
@@ -114,17 +114,18 @@ def _negated(condition: CExpr) -> CExpr:
             return Prefix("!", condition)
 
 
-def _alignment_checks(model: KernelModel) -> list[CExpr]:
+def _alignment_checks(model: KernelModel, refuse: CStmt) -> list[CStmt]:
     """One check for all tensors of an alignment: the union of their addresses has no bit below it."""
-    checks: list[CExpr] = []
+    statements: list[CStmt] = []
     wanted = {tensor.alignment for tensor in model.tensors if tensor.alignment > tensor.dtype.bits // 8}
-    alignments = sorted(wanted, reverse=True)
-    for alignment in alignments:
+    for alignment in sorted(wanted, reverse=True):
         aligned = [Name(tensor.name) for tensor in model.tensors if tensor.alignment == alignment]
         addresses = [Reinterpret("u64", name, dereference=False) for name in aligned]
-        union = _joined("|", addresses)
-        checks.append(Operation("!=", Operation("%", union, Literal(alignment)), Literal(0)))
-    return checks
+        name = "addresses" if len(wanted) == 1 else f"addresses_{alignment}"
+        misaligned = Operation("!=", Operation("%", Name(name), Literal(alignment)), Literal(0))
+        statements.append(Declare("u64", name, _joined("|", addresses), const=True))
+        statements.append(IfC(misaligned, (refuse,)))
+    return statements
 
 
 def _widened(expression: CExpr, model: KernelModel) -> CExpr:
@@ -191,7 +192,9 @@ class _Grid:
         ]
         return [
             IfC(_any(empty), (Return(Name(f"{prefix}Success")),)),
-            IfC(_any(excess), (Return(Name(f"{prefix}ErrorInvalidValue")),)),
+            IfC(
+                _any(excess), (Return(Name(f"{prefix}ErrorInvalidValue")),), comment="more than a grid holds"
+            ),
         ]
 
     def after_device(self) -> list[CStmt]:

@@ -60,7 +60,4 @@ def launcher_signature(model: KernelModel) -> str:
 def launcher_comment(model: KernelModel) -> str:
     dialect = dialect_of(model.language)
     what = model.summary or model.name
-    return (
-        f"Enqueues {what} on the stream. Returns {dialect.prefix}ErrorInvalidValue for arguments that break the "
-        "contract above."
-    )
+    return f"Enqueues {what} on the stream. Returns {dialect.prefix}ErrorInvalidValue where the contract above is broken."

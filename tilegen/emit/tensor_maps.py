@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilegen.model.dialect import DialectError
-from tilegen.model.expressions import Braces, CallC, CExpr, Literal, Name, StaticCast
+from tilegen.emit.expressions import expression_text
+from tilegen.model.dialect import CUDA, DialectError
+from tilegen.model.expressions import Braces, CallC, CExpr, Name, StaticCast
 from tilegen.model.kernel import KernelModel, TensorMap
 from tilegen.model.transform import rewritten
 from tilegen.model.walk import names
@@ -21,6 +22,7 @@ _DATA_TYPES = {
 def encode_calls(model: KernelModel) -> list[CExpr]:
     """One call of encode_tensor_map a tensor map, with the arguments that differ between the maps of the file."""
     maps = [parameter for parameter in model.parameters if isinstance(parameter, TensorMap)]
+    packed = all(entry.packed for entry in maps)
     one_type = len({data_type(entry) for entry in maps}) == 1
     one_swizzle = len({entry.swizzle for entry in maps}) == 1
     calls: list[CExpr] = []
@@ -28,14 +30,18 @@ def encode_calls(model: KernelModel) -> list[CExpr]:
         arguments: list[CExpr] = [Name(f"&map_{entry.parameter}"), Name(entry.tensor)]
         if not one_type:
             arguments.append(Name(data_type(entry)))
-        element = Literal(entry.dtype.bytes)
+            arguments += [_size_of(entry)] if packed else []
         arguments.append(_wide(entry.extents, model))
-        arguments.append(_wide((element, *entry.strides), model))
+        arguments += [] if packed else [_wide((_size_of(entry), *entry.strides), model)]
         arguments.append(Braces(entry.box))
         if not one_swizzle:
             arguments.append(Name(swizzle_mode(entry)))
         calls.append(CallC(Name("encode_tensor_map"), tuple(arguments)))
     return calls
+
+
+def _size_of(entry: TensorMap) -> CExpr:
+    return CallC(Name("sizeof"), (Name(CUDA.type_name(entry.dtype)),))
 
 
 def _wide(items: Sequence[CExpr], model: KernelModel) -> Braces:
@@ -75,10 +81,12 @@ def encoder_values(maps: Sequence[TensorMap], dynamic: Sequence[str]) -> dict[st
     ranks = {len(entry.extents) for entry in maps}
     rank = str(max(ranks)) if len(ranks) == 1 else "kRank"
     parameters = ["CUtensorMap* map", "const void* data"]
+    packed = all(entry.packed for entry in maps)
     if len(types) > 1:
         parameters.append("CUtensorMapDataType type")
+        parameters += ["cuuint64_t element_bytes"] if packed else []
     parameters.append(f"const cuuint64_t (&extents)[{rank}]")
-    parameters.append(f"const cuuint64_t (&strides)[{rank}]")
+    parameters += [] if packed else [f"const cuuint64_t (&strides)[{rank}]"]
     parameters.append(f"const cuuint32_t (&box)[{rank}]")
     if len(swizzles) > 1:
         parameters.append("CUtensorMapSwizzle swizzle")
@@ -87,6 +95,8 @@ def encoder_values(maps: Sequence[TensorMap], dynamic: Sequence[str]) -> dict[st
         what = f", moved in boxes under the {maps[0].swizzle}-byte swizzle"
     return {
         "parameters": ", ".join(parameters),
+        "packed": packed,
+        "element_bytes": "element_bytes" if len(types) > 1 else expression_text(_size_of(maps[0])),
         "may_be_empty": any(name in dynamic for entry in maps for name in names(entry.extents)),
         "any_rank": len(ranks) > 1,
         "rank": rank,

@@ -29,6 +29,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
     tiles, body = lower_body(context, program.kernel)
     members = order_members(context.members)
     parameters = parameters_of(context, body)
+    launch = launch_of(context, tiles, members)
     return KernelModel(
         name=program.name,
         target=target.name,
@@ -49,7 +50,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
         helpers=tuple(context.helpers),
         helper_values=tuple(dict(v for values in context.helpers.values() for v in values).items()),
         body=tuple(body),
-        launch=launch_of(context, tiles, members),
+        launch=launch,
         buffers=buffer_rows(context),
         pipeline=pipeline_lines(context),
         notes=(*context.decisions.notes, *context.notes),

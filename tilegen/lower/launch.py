@@ -9,7 +9,7 @@ from tilegen.ir.printer import expression_text
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import extent_expression
 from tilegen.lower.storage import total_bytes
-from tilegen.lower.tiles import TileLoop
+from tilegen.lower.tiles import TileLoop, cluster_constant
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import Launch, SharedMember
@@ -19,20 +19,25 @@ from tilegen.schedule.clusters import cluster_axis
 def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) -> Launch:
     """The launch of the kernel; the grid is a formula over extents and `multiprocessors`."""
     plan, kernel = context.plan, context.program.kernel
-    extents = [extent_expression(context, extent, named=False) for extent in kernel.grid]
+    extents = [extent_expression(context, extent) for extent in kernel.grid]
     one: CExpr = Literal(1)
     size = plan.cluster_size
     if size > 1:
-        axis = cluster_axis(plan.cluster)
-        extents[axis] = c.mul(c.div(c.add(extents[axis], size - 1), size), size)
+        axis, blocks = cluster_axis(plan.cluster), cluster_constant(context)
+        whole = c.operation("-", c.operation("+", extents[axis], blocks), 1)
+        extents[axis] = c.operation("*", c.operation("/", whole, blocks), blocks)
     if tiles.repeats or tiles.ordered:
+        if size == 1:  # under their names, where they are constants
+            pairs = zip(kernel.grid, tiles.extents, extents, strict=True)
+            extents = [named if isinstance(extent, Const) else text for extent, named, text in pairs]
         count = extents[0]
         for extent in extents[1:]:
-            count = c.mul(count, extent)
+            count = c.operation("*", count, extent)
         if tiles.repeats:
             resident = c.mul(plan.blocks_per_multiprocessor, Name("multiprocessors"))
             if size > 1:
-                resident = c.mul(size, c.div(resident, size))
+                blocks = cluster_constant(context)
+                resident = c.operation("*", c.operation("/", resident, blocks), blocks)
             count = c.call("min", count, resident)
         grid = (count, one, one)
     else:

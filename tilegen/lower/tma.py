@@ -38,6 +38,7 @@ def tensor_map(
         box=box,
         swizzle=swizzle,
         box_values=values,
+        packed=buffer.strides is None,
     )
     return Name(name)
 

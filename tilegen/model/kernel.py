@@ -52,6 +52,7 @@ class TensorMap:
     box: tuple[CExpr, ...]  # named constants where they exist
     swizzle: int
     box_values: tuple[int, ...] = ()
+    packed: bool = False  # the strides are those of a row-major tensor of these extents
 
 
 @dataclass(frozen=True, slots=True)
