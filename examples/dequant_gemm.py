@@ -13,18 +13,28 @@ from tilegen.cli import app
 GROUP = 128  # weights along K that share a scale and a zero
 
 
-def word_of(n, k):
+def word_of(n, k, order="mma"):
     """Which word of a panel of 16 columns of the weights holds weight (k, n): 128 words for 64 rows.
 
-    A thread's four words of 64 rows are neighbours: lane 4 (n % 8) + k % 8 / 2 multiplies them, one word a step of 16,
-    in mma.m16n8k16 and in wgmma alike, where the weights are the left operand.
+    The weights are the left operand of the product, and what one thread multiplies in four steps are four neighbouring
+    words. "mma" is the order of mma.m16n8k16 and of wgmma, whose lane 4 (n % 8) + k % 8 / 2 takes a word for 16 rows;
+    "mfma" that of v_mfma, whose lanes n % 16 take a word for 8 rows. Each is right on all targets.
     """
+    if order == "mfma":
+        return k // 64 * 128 + (n % 16 + k // 8 % 2 * 16) * 4 + k // 16 % 4
     return k // 64 * 128 + (n % 8 * 4 + k % 8 // 2) * 4 + k // 16 % 4
 
 
-def shift_of(n, k):
+def shift_of(n, k, order="mma"):
     """Where in its word: neighbours along k lie 16 bits apart, so that one mask takes out both."""
+    if order == "mfma":
+        return (k % 8 // 2 + k % 2 * 4) * 4
     return (n // 8 % 2 + k // 8 % 2 * 2 + k % 2 * 4) * 4
+
+
+def rows_for(M):
+    """Rows of a block: as many as A has, from 16 to 64, a power of two."""
+    return min(64, max(16, 1 << (M - 1).bit_length()))
 
 
 word, shift = T.macro(word_of), T.macro(shift_of)
@@ -36,13 +46,14 @@ def dequant_gemm(
     W,
     S,
     Z,
-    block_M: int = 16,
+    block_M: int = 0,
     block_N: int = 64,
     block_K: int = 128,
     num_stages: int = 4,
     threads: int = 128,
     cluster: int = 1,
     persistent=None,
+    order: str = "mma",
 ):
     M, N, K = T.const("M, N, K")
     A: T.Tensor((M, K), T.float16)
@@ -50,6 +61,8 @@ def dequant_gemm(
     Z: T.Tensor((K // GROUP, N), T.float16)
     W: T.Tensor((N // 16, K * 2), T.int32)
     C = T.empty((M, N), T.float16)
+    if not block_M:
+        block_M = rows_for(M)
     with T.Kernel(
         T.ceildiv(N, block_N),
         T.ceildiv(M, block_M),
@@ -77,7 +90,7 @@ def dequant_gemm(
             T.copy(S_shared, scale)
             T.copy(Z_shared, zero)
             for i, j in T.Parallel(block_N, block_K):
-                q = (W_words[i // 16, word(i, j)] >> shift(i, j)) & 15
+                q = (W_words[i // 16, word(i, j, order)] >> shift(i, j, order)) & 15
                 W_local[i, j] = T.cast(q, T.float16) * scale[j // GROUP, i] + zero[j // GROUP, i]
             T.gemm(W_local, A_shared, C_local, transpose_B=True)
         for i, j in T.Parallel(block_N, block_M):
@@ -88,15 +101,25 @@ def dequant_gemm(
 
 kernel = dequant_gemm
 tolerance = 1e-3  # of the relative Frobenius norm; fp16 output rounds to about 3e-4
-schedules = (  # for benchmarks
-    {"block_M": 8, "block_K": 256, "num_stages": 12},
-    {"block_M": 64, "num_stages": 8, "cluster": 4},
-    {"block_M": 128, "block_N": 128, "num_stages": 5, "threads": 256, "cluster": 2},
-    {"block_M": 256, "block_N": 128, "block_K": 64, "num_stages": 4, "threads": 256},
+schedules = tuple(  # for benchmarks on Hopper
+    dict(zip(("block_M", "block_N", "block_K", "num_stages", "threads", "cluster"), schedule, strict=True))
+    for schedule in (
+        (8, 64, 256, 12, 128, 1),
+        (16, 64, 256, 8, 128, 1),
+        (16, 64, 256, 8, 128, 2),
+        (16, 64, 256, 8, 128, 4),
+        (64, 64, 128, 8, 128, 2),
+        (64, 64, 128, 8, 128, 4),
+        (128, 128, 128, 4, 256, 2),
+        (128, 128, 128, 4, 256, 4),
+        (256, 64, 64, 5, 128, 4),
+        (256, 128, 64, 4, 256, 1),
+        (256, 128, 64, 4, 256, 2),
+    )
 )
 
 
-def quantise(weight):
+def quantise(weight, order="mma"):
     """4-bit weights of W [K, N], with fp16 scales and zeros of groups of GROUP rows: w = q * scale + zero, q in 0 … 15.
 
     Returns (words int32 [N / 16, 2 K], scales [K / GROUP, N], zeros [K / GROUP, N]).
@@ -107,35 +130,36 @@ def quantise(weight):
     scale = np.maximum((high - low) / 15, 1e-4).astype(np.float16)
     zero = low.astype(np.float16)
     q = np.rint((groups - zero[:, None].astype(np.float32)) / scale[:, None].astype(np.float32))
-    return pack(np.clip(q, 0, 15).astype(np.uint32).reshape(rows, columns)), scale, zero
+    return pack(np.clip(q, 0, 15).astype(np.uint32).reshape(rows, columns), order), scale, zero
 
 
-def pack(q):
+def pack(q, order="mma"):
     """Words int32 [N / 16, 2 K] of 4-bit numbers [K, N], in the order of `word_of` and `shift_of`."""
     rows, columns = q.shape
     k, n = np.arange(rows)[:, None], np.arange(columns)[None, :]
     words = np.zeros((columns // 16, rows * 2), np.uint32)
-    np.bitwise_or.at(words, (n // 16, word_of(n, k)), q.astype(np.uint32) << shift_of(n, k).astype(np.uint32))
+    shifts = (shift_of(n, k, order) + 0 * n).astype(np.uint32)
+    np.bitwise_or.at(words, (n // 16, word_of(n, k, order)), q.astype(np.uint32) << shifts)
     return words.view(np.int32)
 
 
-def unpack(words):
+def unpack(words, order="mma"):
     """The 4-bit numbers [K, N] of `pack`."""
     panels, length = words.shape
     k, n = np.arange(length // 2)[:, None], np.arange(panels * 16)[None, :]
-    return words.view(np.uint32)[n // 16, word_of(n, k)] >> shift_of(n, k).astype(np.uint32) & 15
+    return words.view(np.uint32)[n // 16, word_of(n, k, order)] >> shift_of(n, k, order).astype(np.uint32) & 15
 
 
-def dequantise(words, scale, zero):
+def dequantise(words, scale, zero, order="mma"):
     """The fp32 weights [K, N] that packed arrays stand for."""
     wide = (np.repeat(array.astype(np.float32), GROUP, 0) for array in (scale, zero))
-    return unpack(words) * next(wide) + next(wide)
+    return unpack(words, order) * next(wide) + next(wide)
 
 
-def inputs(rng, rows=16, columns=8192, depth=8192):
+def inputs(rng, rows=16, columns=8192, depth=8192, order="mma"):
     """A, and W's packed arrays."""
     a = rng.standard_normal((rows, depth), dtype=np.float32).astype(np.float16)
-    return a, *quantise(rng.standard_normal((depth, columns), dtype=np.float32))
+    return a, *quantise(rng.standard_normal((depth, columns), dtype=np.float32), order)
 
 
 def emulation_inputs(rng):
@@ -143,9 +167,9 @@ def emulation_inputs(rng):
     return inputs(rng, 21, 128, 512)
 
 
-def reference(a, words, scale, zero):
+def reference(a, words, scale, zero, order="mma"):
     """The same in NumPy, accumulated in fp32."""
-    return a.astype(np.float32) @ dequantise(words, scale, zero)
+    return a.astype(np.float32) @ dequantise(words, scale, zero, order)
 
 
 if __name__ == "__main__":
