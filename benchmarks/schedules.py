@@ -24,6 +24,8 @@ _BARRIER = 90  # cycles in which a barrier of all threads stops the tensor cores
 _START = 1500  # cycles from a block's launch to its first product
 _CLUSTER = 1.03  # blocks that share loads wait for each other: measured on the H200, at 8192 and 4096 cubed
 _SHALLOW = 0.12  # what a ring of one stage costs in waits, as a part of the products; deeper rings in proportion less
+_SPLIT_LINES = 1.7  # what reading a row costs that begins inside a line of the L2 cache: measured at 5000x7000x3000
+_LINE = 128  # bytes
 _HIDDEN_LOADS = 0.1  # what loads cost although they run beside products
 
 
@@ -38,7 +40,7 @@ class Schedule:
     threads: int
     persistent: bool = False
     cluster: int = 1
-    panel: int = 8
+    panel: int = 16
 
     def parameters(self) -> dict[str, Any]:
         """As keyword arguments of `kernels.matmul`."""
@@ -157,7 +159,7 @@ def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> fl
     tiles = -(-tiles_m // schedule.cluster) * schedule.cluster * tiles_n
     slots = device.multiprocessors // schedule.cluster * schedule.cluster * resident
     waves = (tiles / slots + -(-tiles // slots)) / 2 if tiles > slots else 1.0
-    step, rate = _step(schedule, target, resident)
+    step, rate = _step(problem, schedule, target, resident)
     ending = _EPILOGUE if _staged(schedule, target) or not target.has("tma") else _UNSTAGED
     beside = _EPILOGUE / 2 if schedule.persistent else _START  # what the next tile's loads do not hide
     steps = -(-problem.K // schedule.block_K) * (schedule.block_K / _STEP)
@@ -169,7 +171,7 @@ def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> fl
     return total * (_CLUSTER if schedule.cluster > 1 else 1.0)
 
 
-def _step(schedule: Schedule, target: Target, resident: int) -> tuple[float, float]:
+def _step(problem: Problem, schedule: Schedule, target: Target, resident: int) -> tuple[float, float]:
     """Cycles that a multiprocessor takes for 64 columns of K of each resident block, a block's share; and the bytes a
     cycle that a block loads. Loads that hide behind products still cost a part of their time."""
     limits, device = target.limits, target.device
@@ -177,7 +179,8 @@ def _step(schedule: Schedule, target: Target, resident: int) -> tuple[float, flo
     products = 2 * schedule.block_M * schedule.block_N * _STEP / flops
     in_flight = (schedule.num_stages - 1.5) * schedule.stage_bytes
     rate = min(_L2_BYTES_PER_CYCLE / resident, in_flight / _LATENCY)
-    loads = (schedule.block_M + schedule.block_N / schedule.cluster) * _STEP * _HALF / rate
+    a, b = (_SPLIT_LINES if row * _HALF % _LINE else 1.0 for row in (problem.K, problem.N))
+    loads = (a * schedule.block_M + b * schedule.block_N / schedule.cluster) * _STEP * _HALF / rate
     warpgroups = max(1, schedule.threads // 128)
     read_bytes = (schedule.block_M + warpgroups * schedule.block_N) * _STEP * _HALF
     reads = read_bytes / (limits.banks * limits.bank_bytes)

@@ -18,6 +18,7 @@ from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers, operand_registers
+from tilegen.schedule.run_ahead import bound_to_iteration
 from tilegen.target import Target
 
 LOOP_REGISTERS = 64  # addresses and counters beside accumulators and operands
@@ -66,7 +67,7 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
         persistent=bool(kernel.persistent),
         blocks_per_multiprocessor=_residency(kernel, decisions, target, used),
         cluster=kernel.cluster,
-        rasterisation=kernel.rasterisation or default_rasterisation(kernel),
+        rasterisation=kernel.rasterisation or default_rasterisation(kernel, target),
     )
     for loop, _ in loops:
         plan.stages[loop] = loop.num_stages or 1
@@ -94,10 +95,7 @@ def staged_copies(kernel: Kernel, loop: For, decisions: Decisions) -> tuple[Copy
             or not async_bytes(statement, decisions)
         ):
             continue
-        writers = [
-            s for s in each_statement(kernel.body) if not isinstance(s, For) and sink.buffer in writes(s)
-        ]
-        if len(writers) == 1:
+        if not bound_to_iteration(loop, statement, kernel):
             copies.append(statement)
     return tuple(copies)
 

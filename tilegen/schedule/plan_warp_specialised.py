@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
-from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Kernel, Persistent, Program, Stmt
-from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Persistent, Program, Stmt
+from tilegen.schedule.analysis import each_statement, loaded, reads, variables, writes
 from tilegen.schedule.clusters import check_cluster, multicasts
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers
+from tilegen.schedule.run_ahead import bound_to_order
 from tilegen.schedule.skew import find_skew
 from tilegen.schedule.tma import copy_problem, pitch_problem
 from tilegen.schedule.uneven import longest_first, uneven_axes
@@ -56,7 +57,7 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
         persistent=False,
         blocks_per_multiprocessor=1,
         cluster=kernel.cluster,
-        rasterisation=kernel.rasterisation or default_rasterisation(kernel),
+        rasterisation=kernel.rasterisation or default_rasterisation(kernel, target),
         hand_overs=hand_overs,
     )
     for entry in found:
@@ -83,6 +84,7 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
     written = {
         buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
     }
+    assigned = [s.var.name for s in each_statement(kernel.body) if isinstance(s, Assign)]
     found: list[_Found] = []
     problems: list[str] = []
 
@@ -95,6 +97,10 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
                         problem = f"{source.buffer.name} is written by the kernel"
                     if inner and loop is None:
                         problem = "it stands in a loop that is not pipelined"
+                    if loop is not None and not problem:
+                        problem = bound_to_order(loop, statement, kernel) or None
+                    if any(name in assigned for name in variables(source.offsets)) or loaded(source.offsets):
+                        problem = "its position is computed by the consumers"
                     if problem:
                         problems.append(f"line {statement.location.line}: no TMA load, {problem}")
                     else:
@@ -107,6 +113,10 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
                     walk(statement.body, loop, inner)
                 case If():
                     if any(isinstance(s, Copy) for s in each_statement((statement,))):
+                        if any(name in assigned for name in variables(statement.condition)):
+                            problems.append(
+                                f"line {statement.location.line}: the consumers compute whether a tile is loaded"
+                            )
                         walk(statement.then, loop, True)
                         walk(statement.otherwise, loop, True)
                 case _:

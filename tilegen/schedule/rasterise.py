@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from math import log2
+
 from tilegen.ir.nodes import Gemm, Kernel, Rasterisation
 from tilegen.schedule.analysis import each_statement
+from tilegen.target import Target
 
-PANEL = 8  # tile rows; 8 x 16 tiles of 128 x 256 share 6 MB of operands a step of 2048 k, which L2 holds
 
+def default_rasterisation(kernel: Kernel, target: Target) -> Rasterisation | None:
+    """Panels of tile rows for a two-dimensional grid of gemm tiles, whose blocks share operands along both axes; None
+    where the hardware's order is as good.
 
-def default_rasterisation(kernel: Kernel) -> Rasterisation | None:
-    """Panels of a few tile rows for a two-dimensional grid of gemm tiles, whose blocks share operands along both axes;
-    None where the hardware's order is as good."""
+    The tiles that run at once then make up a region as nearly square as a power of two of rows allows: of all regions
+    of that many elements it reads the fewest bytes of both operands.
+    """
     if len(kernel.grid) != 2:
         return None
     gemms = [statement for statement in each_statement(kernel.body) if isinstance(statement, Gemm)]
-    return Rasterisation(PANEL, "row", kernel.location) if gemms else None
+    if not gemms:
+        return None
+    m, n, _ = gemms[0].extents
+    rows = (target.device.multiprocessors * n / m) ** 0.5
+    return Rasterisation(2 ** round(log2(rows)), "row", kernel.location)
