@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilegen import emulate, language
     from tilegen.emission import Emission
     from tilegen.errors import TilegenError
+    from tilegen.inference.operations import TileOperation, register_operation
     from tilegen.jit_kernel import JitKernel, jit
     from tilegen.language.tensors import Tensor
     from tilegen.program import CompiledProgram, compile
@@ -26,10 +27,12 @@ _EXPORTS = {
     "Emission": "tilegen.emission",
     "JitKernel": "tilegen.jit_kernel",
     "Tensor": "tilegen.language.tensors",
+    "TileOperation": "tilegen.operations",
     "TilegenError": "tilegen.errors",
     "compile": "tilegen.program",
     "do_bench": "tilegen.runtime.profiler",
     "jit": "tilegen.jit_kernel",
+    "register_operation": "tilegen.operations",
 }
 _MODULES = ("emulate", "language")
 
@@ -39,12 +42,14 @@ __all__ = [
     "Emission",
     "JitKernel",
     "Tensor",
+    "TileOperation",
     "TilegenError",
     "compile",
     "do_bench",
     "emulate",
     "jit",
     "language",
+    "register_operation",
 ]
 
 

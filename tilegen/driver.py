@@ -10,6 +10,7 @@ from tilegen.emit.manifest import build
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.infer import infer
 from tilegen.ir.drop_unused import drop_unused
+from tilegen.ir.inline_positions import inline_positions
 from tilegen.ir.nodes import Program
 from tilegen.ir.verify import verify
 from tilegen.lower.contract import row_divisors
@@ -50,7 +51,7 @@ def generate(
     """
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
-    program = guard_masks(drop_unused(program))
+    program = guard_masks(inline_positions(drop_unused(program)))
     decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
     plan = plan_kernel(program, machine, decisions)
     model = lower(program, machine, decisions, plan, regenerate)

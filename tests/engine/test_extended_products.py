@@ -23,12 +23,12 @@ def relu(values: Array) -> Array:
 
 
 def spread(variants: list[dict[str, Any]], rounds: int = 1) -> list[Any]:
-    """Each variant on every target, with drawn extents, ring depth and threads: (target, variant, seed)."""
+    """Each variant on every target, `rounds` times: (target, variant, seed); the seed draws schedule and extents."""
+    cases = []
     for number, (variant, target, turn) in enumerate(product(variants, TARGETS, range(rounds))):
-        words = "-".join(str(value) for value in variant.values())
-        yield pytest.param(
-            target, variant, number, id=f"{words}-{target}-{turn}" if rounds > 1 else f"{words}-{target}"
-        )
+        words = [*map(str, variant.values()), target, *([str(turn)] if rounds > 1 else [])]
+        cases.append(pytest.param(target, variant, number, id="-".join(words)))
+    return cases
 
 
 def schedule(seed: int, **fixed: Any) -> tuple[dict[str, Any], tuple[int, int, int]]:
@@ -182,3 +182,41 @@ def test_accumulators_that_other_threads_need(target: str, variant: dict[str, An
     block = parameters["block_M"]
     compare(turned, values.T, TOLERANCE["float16"])
     compare(sums, np.stack([values[low : low + block].sum(0) for low in range(0, m, block)]), 5e-5)
+
+
+@pytest.mark.parametrize(("target", "variant", "seed"), spread([{}], 2))
+def test_a_pipelined_tile_read_after_its_loop(target: str, variant: dict[str, Any], seed: int) -> None:
+    parameters, (m, n, k) = schedule(seed)
+    k = max(k, 40)
+    a, b = operands(m, n, k)
+    found, last = results(programs.last_tiles, target, [a, b], parameters, seed=seed)
+    compare(found, exact(a) @ exact(b), TOLERANCE["float16"])
+    step = parameters["block_K"]
+    padded = np.pad(exact(a), ((0, 0), (0, -k % step)))
+    compare(last, padded[:, -step:], 1e-12)
+
+
+@pytest.mark.parametrize(("target", "variant", "seed"), spread([{"rounds": 1}, {"rounds": 3}]))
+def test_a_tile_that_a_gemm_reads_and_threads_overwrite(
+    target: str, variant: dict[str, Any], seed: int
+) -> None:
+    n = 64
+    a, b = operands(100, n, n)
+    (found,) = results(programs.passed_on, target, [a, b], {**variant, "N": n}, seed=seed)
+    values = exact(a)
+    for _ in range(variant["rounds"]):
+        values = relu(values @ exact(b)) / 8
+    compare(found, values, 5e-3)
+
+
+POSITIONS = [{"how": how} for how in ("named", "counted", "branch", "table")]
+
+
+@pytest.mark.parametrize(("target", "variant", "seed"), spread(POSITIONS))
+def test_positions_of_loads(target: str, variant: dict[str, Any], seed: int) -> None:
+    parameters, (m, n, _) = schedule(seed, num_stages=3, **variant)
+    step = parameters["block_K"]
+    a, b = operands(m, n, 4 * step)
+    table = np.array([2, 0, 3, 1], np.int32)
+    (found,) = results(programs.positions, target, [a, b, table], parameters, seed=seed)
+    compare(found, exact(a) @ exact(b), TOLERANCE["float16"])

@@ -82,12 +82,13 @@ def _banners() -> dict[str, str]:
 
 def _helpers(model: KernelModel, kernel_text: str) -> str:
     """The helpers that the model names and those that its scalar expressions call, one after another."""
-    called = [name for name in SCALAR_HELPERS if re.search(rf"\b{name}\(", kernel_text)]
+    text = "\n".join((kernel_text, *model.functions))
+    called = [name for name in SCALAR_HELPERS if re.search(rf"\b{name}\(", text)]
     values = {name: template_value(value) for name, value in model.helper_values}
     suffix = dialect_of(model.language).suffix
     names = dict.fromkeys((*called, *model.helpers))
     texts = [render_template(f"{model.language}/helpers/{name}.{suffix}.j2", values) for name in names]
-    return "\n\n".join(texts)
+    return "\n\n".join((*texts, *model.functions))
 
 
 def _includes(model: KernelModel, dialect: Dialect, text: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import gcd, lcm, prod
 
 from tilegen.diagnostics import ProgramError
+from tilegen.inference.custom import check_offers, custom_calls, take_demands
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.exchange import counts_from_zero, exchange_uses, find_exchanges
 from tilegen.inference.gemm_families import decide_gemms
@@ -42,8 +43,10 @@ def infer(program: Program, target: Target, *, divisors: Mapping[str, int] | Non
     gemms = [statement for statement in statements if isinstance(statement, Gemm)]
     if gemms:
         decide_gemms(gemms, kernel.threads, target, decisions)
+    calls = custom_calls(statements, kernel.threads, target)
+    take_demands(calls, decisions)
     loops = [loop for loop in map(as_loop, statements) if loop is not None]
-    connections = Connections(loops, [s for s in statements if isinstance(s, Reduce)])
+    connections = Connections(loops, [s for s in statements if isinstance(s, Reduce)], calls)
     propagate(connections, decisions)
     for loop in sorted(loops, key=_priority):
         if loop.node in decisions.loops:
@@ -57,6 +60,7 @@ def infer(program: Program, target: Target, *, divisors: Mapping[str, int] | Non
             decisions.fragments[buffer.name] = spread(buffer.extents, kernel.threads, target)
             decisions.reasons[buffer.name] = "nothing else decides it"
             propagate(connections, decisions)
+    check_offers(calls, decisions)
     find_exchanges(connections, decisions)
     reduction_scratch(connections.reductions, decisions, target)
     _choose_shared(program, loops, decisions, target)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilegen.inference.access import accessed_fragment
+from tilegen.inference.custom import through_operation
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.index_math import coefficient, mentions
 from tilegen.inference.loops import Access, Loop
+from tilegen.inference.operations import OperationCall
 from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import Reduce
 
@@ -19,17 +21,20 @@ class Connections:
 
     loops: list[Loop]
     reductions: list[Reduce]
+    operations: list[OperationCall] = field(default_factory=list)
 
 
 def propagate(connections: Connections, decisions: Decisions) -> None:
     """Runs to a fixed point: loops take the partition of a fragment that they write, else read, over all their
     variables; fragments take the layout that the loops around their accesses need; a reduction's result takes its
-    source's layout without the reduced axis."""
+    source's layout without the reduced axis; registered operations offer what they need beside what is known."""
     changed = True
     while changed:
         changed = False
         for reduction in connections.reductions:
             changed |= _through_reduction(reduction, decisions)
+        for call in connections.operations:
+            changed |= through_operation(call, decisions)
         for loop in connections.loops:
             if loop.node not in decisions.loops:
                 partition = partition_from_fragments(loop, decisions)

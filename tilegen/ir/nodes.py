@@ -238,7 +238,7 @@ class CustomOperation:
     reads: tuple[Region, ...]
     writes: tuple[Region, ...]
     arguments: tuple[Expr, ...]
-    attributes: tuple[tuple[str, str], ...] = ()
+    attributes: tuple[tuple[str, object], ...] = ()
     location: Location = field(default=NOWHERE, compare=False)
 
 

@@ -13,8 +13,21 @@ from dataclasses import dataclass, field
 from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Access, Loop, as_loop
+from tilegen.inference.operations import registered
 from tilegen.ir.expressions import Expr, Load, Var
-from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Kernel, Persistent, Reduce, Stmt, SyncThreads
+from tilegen.ir.nodes import (
+    Buffer,
+    Copy,
+    CustomOperation,
+    For,
+    Gemm,
+    If,
+    Kernel,
+    Persistent,
+    Reduce,
+    Stmt,
+    SyncThreads,
+)
 from tilegen.ir.traversal import free_vars, substitute
 from tilegen.ir.walk import subexpressions
 from tilegen.lower.context import Context
@@ -32,21 +45,26 @@ Touches = dict[str, tuple[Touch, ...]]  # by buffer
 
 @dataclass(slots=True)
 class _Pending:
-    """How shared buffers were touched since the last barrier."""
+    """How shared buffers were touched since the last barrier; `unfenced` are those that threads wrote since the last
+    barrier with a proxy fence."""
 
     written: Touches = field(default_factory=dict)
     read: Touches = field(default_factory=dict)
+    unfenced: dict[str, None] = field(default_factory=dict)
 
     def copy(self) -> _Pending:
-        return _Pending(dict(self.written), dict(self.read))
+        return _Pending(dict(self.written), dict(self.read), dict(self.unfenced))
 
     def join(self, other: _Pending) -> None:
         _join(self.written, other.written)
         _join(self.read, other.read)
+        self.unfenced.update(other.unfenced)
 
-    def clear(self) -> None:
+    def clear(self, fenced: bool = False) -> None:
         self.written.clear()
         self.read.clear()
+        if fenced:
+            self.unfenced.clear()
 
 
 def _join(into: Touches, more: Touches) -> None:
@@ -72,7 +90,7 @@ def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
     if fence is None:
         return []
     out: list[CStmt] = []
-    if fence:
+    if fence and context.target.has("wgmma"):
         context.primitive("fence_proxy_async")
         out.append(Expression(c.call("fence_proxy_async")))
     return [*out, context.synchronise()]
@@ -94,6 +112,10 @@ def place_barriers(kernel: Kernel, decisions: Decisions, plan: Plan) -> PerNode[
     fenced = plan.stages if plan.kind == "register_prefetch" else PerNode[For, int]()
     # CDNA's buffer loads fill shared tiles by a distribution of their own, see tilegen.schedule.tile_copy.
     placement = _Placement(decisions, tracked, fenced, carries=plan.kind == "register_prefetch")
+    if plan.kind == "multistage":
+        for loop, _ in plan.stages.items():
+            filled = [copy.target.buffer.name for copy in staged_copies(kernel, loop, decisions)]
+            placement.rings[loop] = dict.fromkeys(filled, (None,))
     pending = _Pending()
     placement.block(body, pending)
     if plan.persistent:
@@ -116,9 +138,21 @@ def _pipelined_buffers(kernel: Kernel, decisions: Decisions, plan: Plan) -> dict
     return owned
 
 
+def reads_asynchronously(statement: Stmt, decisions: Decisions) -> bool:
+    """Whether tensor cores read the statement's shared tiles themselves, through the asynchronous proxy."""
+    match statement:
+        case Gemm():
+            return decisions.gemms[statement].family == "wgmma"
+        case CustomOperation(operation):
+            return registered(operation).engine == "tensor_cores"
+        case _:
+            return False
+
+
 class _Placement:
-    """`fenced` loops have a barrier of their own before the first iteration and at the end of each; with `carries`
-    copies from global to shared memory do not run by their loop's partition."""
+    """`fenced` loops have a barrier of their own before the first iteration and at the end of each; `rings` are filled
+    ahead by a loop, from before its first iteration on; with `carries` copies from global to shared memory do not run
+    by their loop's partition."""
 
     def __init__(
         self,
@@ -131,6 +165,7 @@ class _Placement:
         self.tracked = tracked
         self.fenced = fenced
         self.carries = carries
+        self.rings: PerNode[For, Touches] = PerNode()
         self.barriers: PerNode[Stmt, bool] = PerNode()
 
     def block(self, statements: tuple[Stmt, ...], pending: _Pending) -> None:
@@ -150,32 +185,44 @@ class _Placement:
                 pending.clear()
                 self.block(statement.body, pending)
                 pending.clear()
+            case For() if statement in self.rings:
+                ring = self.rings[statement]
+                if statement in self.barriers or _meet(pending.read, ring):
+                    self.barriers[statement] = False
+                    pending.clear()
+                self.loop(statement, pending)
+                _join(pending.read, ring)
             case For() | Persistent():
-                before = pending.copy()
-                self.block(statement.body, pending)
-                again = pending.copy()
-                again.join(before)
-                self.block(statement.body, again)
-                pending.clear()
-                pending.join(again)
-                pending.join(before)
+                self.loop(statement, pending)
             case _:
                 self.leaf(statement, pending)
+
+    def loop(self, loop: For | Persistent, pending: _Pending) -> None:
+        before = pending.copy()
+        self.block(loop.body, pending)
+        again = pending.copy()
+        again.join(before)
+        self.block(loop.body, again)
+        pending.clear()
+        pending.join(again)
+        pending.join(before)
 
     def leaf(self, statement: Stmt, pending: _Pending) -> None:
         now_read, now_written = self._touches(statement)
         through: Touches = dict.fromkeys(self._scratch(statement), (None,))
         hazard = any(_meet(pending.written, now) for now in (now_read, now_written, through))
         hazard |= any(_meet(pending.read, now) for now in (now_written, through))
+        asynchronous = reads_asynchronously(statement, self.decisions)
+        hazard |= asynchronous and any(name in pending.unfenced for name in now_read)
         if statement in self.barriers or hazard:
-            asynchronous = isinstance(statement, Gemm) and self.decisions.gemms[statement].family == "wgmma"
             self.barriers[statement] = asynchronous
-            pending.clear()
+            pending.clear(asynchronous)
         if through:
             pending.clear()  # the statement has a barrier of its own, between filling its scratch and reading it
             _join(pending.read, through)
         _join(pending.read, now_read)
         _join(pending.written, now_written)
+        pending.unfenced.update(dict.fromkeys(now_written))
 
     def _touches(self, statement: Stmt) -> tuple[Touches, Touches]:
         """How a statement reads and writes shared buffers."""

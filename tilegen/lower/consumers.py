@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from tilegen.ir.nodes import Buffer, Copy, Fill, For, Gemm, If, Persistent, Stmt
+from tilegen.lower.barriers import reads_asynchronously
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
 from tilegen.lower.interleaved_gemm import lower_interleaved
@@ -63,6 +64,7 @@ class Consumers:
     seen: dict[str, None] = field(
         default_factory=dict
     )  # shared buffers that threads read since the last barrier
+    unfenced: dict[str, None] = field(default_factory=dict)  # and since the last proxy fence
     reused: bool = False  # whether hand-overs outside loops are filled again and again
     interleaving: Interleaving | None = None  # of the loop whose body is being lowered
 
@@ -76,6 +78,7 @@ class Consumers:
             if (h.loop is loop if loop is not None else any(h.copies[0] is s for s in statements))
         ]
         out: list[CStmt] = []
+        outside = dict(self.context.taken)
         for position, statement in enumerate(statements):
             if isinstance(statement, Copy) and self.context.plan.hand_over_of(statement) is not None:
                 continue
@@ -84,6 +87,9 @@ class Consumers:
             last = [h for h in mine if _last_reader(statements, position, h)]
             out += self.before(statement, mine)
             out += self.statement(statement, last)
+        for name in [name for name in self.context.taken if name.startswith("descriptor_")]:
+            if name not in outside:  # declared in this block
+                del self.context.taken[name]
         return out
 
     def statement(self, statement: Stmt, last: list[HandOver]) -> list[CStmt]:
@@ -187,23 +193,34 @@ class Consumers:
             return []
         touches_read = _shared(reads(statement))
         touches_write = _shared(writes(statement))
+        under_way = _shared(tuple(b for g in self.outstanding for b in reads(g.gemm)))
         hazard = any(n in self.loose for n in (*touches_read, *touches_write)) or any(
-            n in self.seen for n in touches_write
+            n in self.seen or n in under_way for n in touches_write
         )
+        asynchronous = self.reads_asynchronously(statement)
+        hazard |= asynchronous and any(name in self.unfenced for name in touches_read)
         if not hazard:
             return []
         out: list[CStmt] = []
-        if any(
-            any(name in touches_write for name in (g.gemm.a.buffer.name, g.gemm.b.buffer.name))
-            for g in self.outstanding
-        ):
+        if any(name in touches_write for name in under_way):
             out += self.settle(len(self.outstanding))
-        if isinstance(statement, Gemm) or self.context.plan.tma.get(statement) is not None:  # type: ignore[arg-type]
-            self.context.primitive("fence_proxy_async")
-            out.append(Expression(c.call("fence_proxy_async")))
+        if asynchronous:
+            out.append(self.proxy_fence())
         self.loose.clear()
         self.seen.clear()
         return [*out, self.context.synchronise()]
+
+    def reads_asynchronously(self, statement: Stmt) -> bool:
+        """Whether the statement's shared tiles are read through the asynchronous proxy: by tensor cores, or by TMA."""
+        if isinstance(statement, Copy) and self.context.plan.tma.get(statement) is not None:
+            return True
+        return reads_asynchronously(statement, self.context.decisions)
+
+    def proxy_fence(self) -> CStmt:
+        """Makes what this thread stored visible to the asynchronous proxy."""
+        self.context.primitive("fence_proxy_async")
+        self.unfenced.clear()
+        return Expression(c.call("fence_proxy_async"))
 
     def note(self, statement: Stmt) -> None:
         """Remembers which shared buffers the statement's threads wrote and read."""
@@ -211,6 +228,7 @@ class Consumers:
             return
         rings = [name for hand_over in self.context.plan.hand_overs for name in hand_over.buffers]
         self.loose.update(dict.fromkeys(_shared(writes(statement))))
+        self.unfenced.update(dict.fromkeys(_shared(writes(statement))))
         self.seen.update(dict.fromkeys(name for name in _shared(reads(statement)) if name not in rings))
 
     # ------------------------------------------------------------------------------------- waits and releases
@@ -221,6 +239,7 @@ class Consumers:
         done, self.outstanding = self.outstanding[:count], self.outstanding[count:]
         out: list[CStmt] = [Expression(c.call("warpgroup_wait", template=(len(self.outstanding),)))]
         for group in done:
+            self.note(group.gemm)  # only now other threads may write what it read
             for hand_over in group.releases:
                 out += self.release(hand_over)
         return out
@@ -309,7 +328,8 @@ class Consumers:
                 count = len(self.outstanding)
                 body += [
                     Expression(
-                        c.call("warpgroup_wait", template=(count,)), comment="the previous stage has been read"
+                        c.call("warpgroup_wait", template=(count,)),
+                        comment="the previous stage has been read",
                     )
                 ]
             for hand_over in lagging:
@@ -340,7 +360,17 @@ class Consumers:
             return []
         self.loose.clear()
         self.seen.clear()
-        return [self.context.synchronise()]
+        fence = [self.proxy_fence()] if self.asynchronously_read(self.unfenced) else []
+        return [*fence, self.context.synchronise()]
+
+    def asynchronously_read(self, names: dict[str, None]) -> bool:
+        """Whether a statement of the kernel reads one of these shared buffers through the asynchronous proxy."""
+        return any(
+            name in names
+            for statement in each_statement(self.context.program.kernel.body)
+            if not isinstance(statement, For | If | Persistent) and self.reads_asynchronously(statement)
+            for name in _shared(reads(statement))
+        )
 
     def lags(self, loop: For) -> list[HandOver]:
         """The loop's hand-overs, where all are read by tensor cores alone and only gemms touch the accumulators; beside
@@ -354,6 +384,9 @@ class Consumers:
             return []
         if any(h.stages == 1 for h in mine):  # the only stage is needed again at once
             return []
+        operands = _shared(tuple(region.buffer for g in gemms for region in (g.a, g.b)))
+        if any(name in operands for s in each_statement(loop.body) for name in self.stored(s)):
+            return []
         registers = {name for g in gemms for name in Group(g, ()).registers}
         for statement in each_statement(loop.body):
             if isinstance(statement, Gemm) or self.is_load(statement):
@@ -366,6 +399,10 @@ class Consumers:
         if any(g.a.buffer.scope == "fragment" for g in gemms):
             return []
         return mine
+
+    def stored(self, statement: Stmt) -> tuple[str, ...]:
+        """Shared buffers that threads themselves write."""
+        return () if self.is_load(statement) else _shared(writes(statement))
 
     def is_load(self, statement: Stmt) -> bool:
         return isinstance(statement, Copy) and self.context.plan.hand_over_of(statement) is not None

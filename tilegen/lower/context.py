@@ -39,6 +39,7 @@ class Context:
     constants: dict[str, Constant] = field(default_factory=dict)
     primitives: dict[tuple[str, tuple[tuple[str, object], ...]], None] = field(default_factory=dict)
     helpers: dict[str, tuple[tuple[str, object], ...]] = field(default_factory=dict)
+    functions: dict[str, None] = field(default_factory=dict)  # of registered operations, as text
     asserts: list[StaticAssert] = field(default_factory=list)
     environment: dict[str, CExpr] = field(default_factory=dict)
     ranges: dict[str, tuple[int | None, int | None]] = field(

@@ -49,6 +49,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
         primitives=tuple(context.primitives),
         helpers=tuple(context.helpers),
         helper_values=tuple(dict(v for values in context.helpers.values() for v in values).items()),
+        functions=tuple(context.functions),
         body=tuple(body),
         launch=launch,
         buffers=buffer_rows(context),

@@ -54,6 +54,7 @@ _BUILT_IN = {
     "sync": "tilegen.lower.scalars:lower_sync",
     "reduce": "tilegen.lower.reduce:lower_reduce",
     "gemm": "tilegen.lower.gemm:lower_gemm",
+    "custom": "tilegen.lower.custom:lower_custom",
     "for.pipelined.multistage": "tilegen.lower.pipeline_multistage:lower_pipelined",
     "for.pipelined.register_prefetch": "tilegen.lower.pipeline_register_prefetch:lower_pipelined",
 }

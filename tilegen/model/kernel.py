@@ -151,3 +151,4 @@ class KernelModel:
     notes: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     includes: tuple[str, ...] = field(default=())
+    functions: tuple[str, ...] = field(default=())  # device functions of registered operations, as text

@@ -52,6 +52,7 @@ def reads(statement: Stmt) -> tuple[Buffer, ...]:
                 found += [*loaded(inner.indices), *loaded(inner.value)]
             case CustomOperation():
                 found += [region.buffer for region in inner.reads]
+                found += [*loaded(inner.arguments), *loaded(inner.reads), *loaded(inner.writes)]
             case If(condition, _, _):
                 found += loaded(condition)
             case For():

@@ -13,10 +13,11 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.gemm_mfma import operand_conflicts
 from tilegen.ir.affine import Ranges
 from tilegen.ir.expressions import Const
-from tilegen.ir.nodes import Assign, Copy, For, If, Let, Persistent, Program, Stmt
-from tilegen.schedule.analysis import each_statement, loaded, reads, variables, writes
+from tilegen.ir.nodes import Copy, For, Persistent, Program, Stmt
+from tilegen.schedule.analysis import each_statement, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
+from tilegen.schedule.run_ahead import bound_to_iteration
 from tilegen.schedule.staged_store import stage_stores
 from tilegen.schedule.tile_copy import TileCopy, tile_copy
 from tilegen.target import Target
@@ -76,7 +77,7 @@ def prefetched_copies(
     ranges = loop_ranges(program)
     written = {b.name for s in program.kernel.body for b in writes(s) if b.scope == "global"}
     found = []
-    for position, statement in enumerate(loop.body):
+    for statement in loop.body:
         if not isinstance(statement, Copy) or statement.source.buffer.scope != "global":
             continue
         if statement.target.buffer.scope != "shared":
@@ -86,32 +87,13 @@ def prefetched_copies(
         tile = tile_copy(statement, program, decisions, target, ranges)
         if isinstance(tile, str):
             return f"line {statement.location.line} loads no tile ahead: {tile}"
-        problem = _bound_to_iteration(loop, statement, position, program)
+        problem = bound_to_iteration(loop, statement, program.kernel)
         if problem:
             return problem
         found.append(tile)
     if not found:
         return "it copies no tile from global to shared memory"
     return tuple(found)
-
-
-def _bound_to_iteration(loop: For, copy: Copy, position: int, program: Program) -> str:
-    """Why a copy cannot run ahead of its iteration; empty when it can."""
-    buffer = copy.target.buffer
-    leaves = [s for s in each_statement(program.kernel.body) if not isinstance(s, For | If | Persistent)]
-    if sum(buffer in writes(s) for s in leaves) > 1:
-        return f"{buffer.name} is written by more than one statement"
-    inside = [id(s) for s in each_statement(loop.body)]
-    if any(buffer in reads(s) and id(s) not in inside for s in leaves):
-        return f"{buffer.name} is read outside the loop"
-    if any(buffer in reads(s) for s in loop.body[:position]):
-        return f"{buffer.name} is read before it is filled"
-    if loaded(copy.source.offsets):
-        return f"line {copy.location.line} loads no tile ahead: its position is read from memory"
-    own = [s.var.name for s in each_statement(loop.body) if isinstance(s, Let | Assign | For)]
-    if any(name in own for name in variables(copy.source.offsets)):
-        return f"line {copy.location.line} loads no tile ahead: its position is computed in the iteration"
-    return ""
 
 
 def loop_ranges(program: Program) -> Ranges:

@@ -24,7 +24,7 @@ def _custom_operation(call: WordCall) -> None:
     reads: list[Region] = []
     writes: list[Region] = []
     scalars: list[Expr] = []
-    attributes: list[tuple[str, str]] = []
+    attributes: list[tuple[str, object]] = []
     for name, use in word.uses.items():
         match use:
             case "read" | "write" | "update":
@@ -40,7 +40,7 @@ def _custom_operation(call: WordCall) -> None:
                     call.fail(
                         name, f"{name} of {word.name} is fixed at generation time", "pass a Python value"
                     )
-                attributes.append((name, str(call.arguments[name])))
+                attributes.append((name, call.arguments[name]))
     call.context.emit(
         CustomOperation(
             word.name, tuple(reads), tuple(writes), tuple(scalars), tuple(attributes), call.location
