@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import tilegen
 from tilegen.emit.expressions import expression_text
-from tilegen.emit.lines import COLUMNS
+from tilegen.emit.lines import COLUMNS, NO_BREAK
 from tilegen.emit.signature import restricted
 from tilegen.ir.types import DType
 from tilegen.model.dialect import SHORT_NAMES, dialect_of
@@ -113,7 +113,6 @@ def tensor_text(tensor: TensorArgument) -> str:
     return ", ".join([*parts, *tensor.notes])
 
 
-_NO_BREAK = "\N{NO-BREAK SPACE}"
 _LONGEST_NAMES = 18  # columns
 _BUFFER_HEADS = ("Buffer", "scope", "shape", "layout (Shape:Stride, elements)", "bytes", "bank conflicts")
 
@@ -152,9 +151,9 @@ def _buffers(rows: tuple[BufferRow, ...]) -> list[str]:
 def _layout_lines(layout: str, room: int) -> list[str]:
     """The layout in lines; how many registers a thread has stays in one piece."""
     before, arrow, count = layout.partition(" -> ")
-    text = before + (" " + f"->{_NO_BREAK}{count.replace(' ', _NO_BREAK)}" if arrow else "")
+    text = before + (" " + f"->{NO_BREAK}{count.replace(' ', NO_BREAK)}" if arrow else "")
     lines = textwrap.wrap(text, room, subsequent_indent="  ", break_long_words=False)
-    return [line.replace(_NO_BREAK, " ") for line in lines] or [""]
+    return [line.replace(NO_BREAK, " ") for line in lines] or [""]
 
 
 def _row(values: tuple[str, ...], widths: list[int]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tilegen.emit.tokens import bracket_balance
 
 COLUMNS = 120
+NO_BREAK = "\N{NO-BREAK SPACE}"  # a space at which no comment is broken
 _QUOTE = re.compile(r"\S+\.\w+:\d+  ")  # matmul.py:21  T.gemm(A, B, C)
 
 
@@ -46,7 +47,7 @@ def comment_lines(text: str, indent: int = 0) -> list[Line]:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        lines += [Line("", part, indent) for part in wrapped or [" "]]
+        lines += [Line("", part.replace(NO_BREAK, " "), indent) for part in wrapped or [" "]]
     return lines
 
 

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import assert_never
 
 from tilegen.emit.expressions import PrintError, expression_text, lambda_head
-from tilegen.emit.lines import COLUMNS, Line, comment_lines, logical_lines, shifted
+from tilegen.emit.lines import COLUMNS, NO_BREAK, Line, comment_lines, logical_lines, shifted
 from tilegen.emit.templating import render_template, template_value
 from tilegen.model.expressions import CallC, CExpr, Lambda, Literal, Name, Operation
 from tilegen.model.statements import (
@@ -62,7 +62,7 @@ def banner_line(title: str, indent: int = 0) -> Line:
 def _statement(statement: CStmt, language: str, indent: int) -> list[Line]:
     match statement:
         case Comment(text):
-            return comment_lines(text, indent)
+            return comment_lines(_comment_text(text), indent)
         case Blank():
             return [Line()]
         case Banner(title):
@@ -98,7 +98,7 @@ def _commented(code: str, comment: str, indent: int) -> list[Line]:
     """The line with its comment behind it, or before it where the two pass column 120."""
     if comment and not fits(code, comment, indent):
         return [*comment_lines(comment, indent), Line(code, "", indent)]
-    return [Line(code, comment, indent)]
+    return [Line(code, comment.replace(NO_BREAK, " "), indent)]
 
 
 def fits(code: str, comment: str, indent: int) -> bool:
@@ -120,10 +120,16 @@ def _declare(declaration: Declare, language: str, indent: int) -> list[Line]:
 
 
 def _comment_text(comment: str | tuple[str | CExpr, ...]) -> str:
-    """A comment whose pieces are text or expressions."""
+    """A comment whose pieces are text or expressions; it is not to be broken inside these."""
     if isinstance(comment, str):
         return comment
-    return "".join(piece if isinstance(piece, str) else expression_text(piece) for piece in comment)
+    pieces = []
+    for piece in comment:
+        if isinstance(piece, str):
+            pieces.append(piece[:-1] + NO_BREAK if piece.endswith(" ") else piece)
+        else:
+            pieces.append(expression_text(piece).replace(" ", NO_BREAK))
+    return "".join(pieces)
 
 
 def _constructs(declaration: Declare, call: CallC) -> bool:
@@ -145,7 +151,8 @@ def declaration_head(declaration: Declare) -> str:
     dimensions = "".join(f"[{expression_text(extent)}]" for extent in declaration.dimensions)
     name = f"(&{declaration.name})" if ampersand and dimensions else f"{declaration.name}"
     joint = " " if not ampersand or dimensions else "& "
-    return f"{alignment}{const}{declaration.type_name}{joint}{name}{dimensions}"
+    others = "".join(f", {other}{dimensions}" for other in declaration.also)
+    return f"{alignment}{const}{declaration.type_name}{joint}{name}{dimensions}{others}"
 
 
 def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) -> list[Line]:

@@ -60,4 +60,5 @@ def launcher_signature(model: KernelModel) -> str:
 def launcher_comment(model: KernelModel) -> str:
     dialect = dialect_of(model.language)
     what = model.summary or model.name
-    return f"Enqueues {what} on the stream. Returns {dialect.prefix}ErrorInvalidValue where the contract above is broken."
+    refusal = f"{dialect.prefix}ErrorInvalidValue"
+    return f"Enqueues {what} on the stream. Returns {refusal} where the contract above is broken."

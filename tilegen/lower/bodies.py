@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import Buffer, For, Gemm, Kernel
+from tilegen.ir.nodes import For, Gemm, Kernel
 from tilegen.lower.context import Context
-from tilegen.lower.dtypes import type_name
 from tilegen.lower.fold_clear import FoldedClears, fold_clears
+from tilegen.lower.fragments import fragment_declarations, initial_fills
 from tilegen.lower.loops import hoist_lets
 from tilegen.lower.pipeline_warp_specialised import (
     barrier_members,
@@ -18,9 +18,9 @@ from tilegen.lower.pipeline_warp_specialised import (
 )
 from tilegen.lower.shared_tiles import buffer_member
 from tilegen.lower.statements import lower_statements
-from tilegen.lower.threads import coordinate
 from tilegen.lower.tiles import TileLoop, reuses_tiles, tile_loop
 from tilegen.lower.tma_store import finish_stores
+from tilegen.lower.unused_names import named_values, without_unused
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import Banner, Blank, CStmt, Declare, IfC, Return
@@ -42,11 +42,15 @@ def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]
         return context.decisions.gemms[gemm].family == "wgmma" and not late
 
     context.folded = fold_clears(kernel, overwrites)
+    if not reuses_tiles(context):
+        context.initial = initial_fills(context, kernel)
     if context.plan.kind == "warp_specialised":
         body = _warp_specialised(context, kernel, context.folded, tiles)
     else:
         body = _single_role(context, kernel, tiles)
-    return tiles, [*_shared_reference(context), *context.prologue, *body]
+    body = [*_shared_reference(context), *context.prologue, *body]
+    called = [context.environment.get(name, Name(name)) for name in named_values(kernel)]
+    return tiles, without_unused(body, [name.name for name in called if isinstance(name, Name)])
 
 
 def _shared_reference(context: Context) -> list[CStmt]:
@@ -79,53 +83,6 @@ def ring_constant(context: Context, name: str) -> CExpr:
     known = context.constants.values()
     named = [entry for entry in known if entry.name.startswith("kStages") and entry.value == Literal(depth)]
     return Name(named[0].name) if named else Literal(depth)
-
-
-def fragment_declarations(context: Context, kernel: Kernel) -> list[CStmt]:
-    """The register arrays, each with what its elements are."""
-    out: list[CStmt] = []
-    for buffer in kernel.allocations:
-        if buffer.scope == "fragment" and buffer.name in context.decisions.fragments:
-            out.append(fragment_declaration(context, buffer))
-        elif buffer.scope == "local":
-            shape = tuple(Literal(extent) for extent in buffer.extents)
-            out.append(
-                Declare(type_name(buffer.dtype, context.target.language), buffer.name, dimensions=shape)
-            )
-    return out
-
-
-def fragment_declaration(context: Context, buffer: Buffer) -> CStmt:
-    """`float C_local[2][64];  // row …, column …` in the names of its loops."""
-    fragment = context.decisions.fragment(buffer)
-    shape = fragment.register_shape
-    names = tuple(Name(name) for name in register_names(len(shape)))
-    axes = {1: ("element",), 2: ("row", "column")}.get(
-        fragment.rank, tuple(f"axis {a}" for a in range(fragment.rank))
-    )
-    parts: list[str | CExpr] = ["".join(f"[{name.name}]" for name in names) + " is "]
-    for position, axis in enumerate(axes):
-        parts += [
-            ", " if position else "",
-            f"{axis} ",
-            coordinate(fragment, position, names, context.threads),
-        ]
-    paired = 4 if buffer.dtype.bits == 16 and fragment.register_count % 2 == 0 else 0
-    wanted = max(paired, context.aligned.get(buffer.name, 0))
-    return Declare(
-        type_name(buffer.dtype, context.target.language),
-        buffer.name,
-        dimensions=tuple(Literal(extent) for extent in shape),
-        comment=tuple(parts),
-        alignment=wanted if wanted * 8 > buffer.dtype.bits else 0,
-    )
-
-
-def register_names(dimensions: int) -> tuple[str, ...]:
-    """What the loops over a fragment's registers are called, outermost first."""
-    return {1: ("r",), 2: ("mi", "r"), 3: ("mi", "ni", "r")}.get(
-        dimensions, tuple(f"r{position}" for position in range(dimensions))
-    )
 
 
 def _single_role(context: Context, kernel: Kernel, tiles: TileLoop) -> list[CStmt]:

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.ir.expressions import Const, Expr
 from tilegen.ir.location import Location
-from tilegen.ir.nodes import Buffer, Program, Stmt
+from tilegen.ir.nodes import Buffer, Fill, Program, Stmt
 from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.threads import Threads
 from tilegen.model import build as c
@@ -48,7 +48,7 @@ class Context:
     ring_stage: dict[str, CExpr] = field(default_factory=dict)
     taken: dict[str, None] = field(default_factory=dict)
     quoted: dict[tuple[int, str], None] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    initial: PerNode[Fill, bool] = field(default_factory=PerNode)  # fills that declarations do
     hoisted: dict[str, None] = field(default_factory=dict)  # named values that stand in the prologue
     latest: str = ""  # the source line that was named last
     prologue: list[CStmt] = field(

@@ -130,7 +130,10 @@ def lower_statements(context: Context, statements: Sequence[Stmt]) -> list[CStmt
 
 def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     """The barrier that a statement needs before it, its comment and its code. Loops and branches write their
-    comment themselves."""
+    comment themselves. Of a fill nothing is left where a gemm ignores the old accumulators instead, or where the
+    fragment's declaration has the value."""
+    if isinstance(statement, Fill) and (statement in context.folded.fills or statement in context.initial):
+        return []
     out = barrier_before(context, statement)
     lowering = lowering_for(context, statement)
     if isinstance(statement, For | If | Persistent):

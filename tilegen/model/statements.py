@@ -9,9 +9,9 @@ from tilegen.model.expressions import CExpr
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment line (or several, split at newlines) of its own."""
+    """A comment line (or several, split at newlines) of its own, possibly with expressions in between."""
 
-    text: str
+    text: str | tuple[str | CExpr, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class Banner:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """type_name name[dimensions…] = value;  `comment` trails the line."""
+    """type_name name[dimensions…] = value;  `comment` trails the line. `also` are further names that are declared
+    alike, without a value."""
 
     type_name: str
     name: str
@@ -39,6 +40,7 @@ class Declare:
     structured: tuple[str, ...] = ()  # const auto [a, b] = value; name is then unused
     reference: bool = False
     alignment: int = 0  # alignas(n) in bytes; 0 for none
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,145 @@
+"""Declarations of a role's register arrays: what their elements are, said once for all that are alike, and fills that
+become initial values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.inference.decisions import PerNode
+from tilegen.ir.expressions import Const
+from tilegen.ir.nodes import Buffer, Fill, Kernel
+from tilegen.lower.context import Context
+from tilegen.lower.dtypes import type_name
+from tilegen.lower.scalar import scalar
+from tilegen.lower.threads import coordinate
+from tilegen.model.expressions import Braces, CExpr, Literal, Name
+from tilegen.model.statements import Comment, CStmt, Declare
+from tilegen.schedule.analysis import each_statement, reads, writes
+
+WRITTEN_OUT = 4  # registers of an array whose initial values other than 0 are listed
+
+
+def initial_fills(context: Context, kernel: Kernel) -> PerNode[Fill, bool]:
+    """Fills that the declarations of their fragments can do: of whole fragments that nothing touches before, in a block
+    that computes one tile."""
+    found: PerNode[Fill, bool] = PerNode()
+    touched: dict[str, None] = {}
+    for statement in kernel.body:
+        match statement:
+            case Fill(target, Const() as value) if (
+                target.buffer.scope == "fragment"
+                and target.buffer.name not in touched
+                and target.shape == target.buffer.extents
+                and statement not in context.folded.fills
+                and (value.value == 0 or _listed(context, target.buffer))
+            ):
+                found[statement] = True
+            case _:
+                pass
+        for inner in each_statement((statement,)):
+            touched.update(dict.fromkeys(buffer.name for buffer in (*reads(inner), *writes(inner))))
+    return found
+
+
+def _listed(context: Context, buffer: Buffer) -> bool:
+    """Whether the initial values of an array fit in braces."""
+    shape = context.decisions.fragment(buffer).register_shape
+    return len(shape) == 1 and shape[0] <= WRITTEN_OUT
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """One fragment's array; arrays with equal `elements` hold the same elements of their tiles."""
+
+    name: str
+    type_name: str
+    shape: tuple[int, ...]
+    alignment: int
+    elements: tuple[str | CExpr, ...]
+    value: CExpr | None
+    comment: str
+
+
+def fragment_declarations(context: Context, kernel: Kernel) -> list[CStmt]:
+    """The register arrays. `float C_local[2][64];  // [mi][r] is row …, column …`; arrays that are alike stand together
+    below one comment."""
+    language = context.target.language
+    arrays = [
+        _array(context, buffer, kernel)
+        for buffer in kernel.allocations
+        if buffer.scope == "fragment" and buffer.name in context.decisions.fragments
+    ]
+    out: list[CStmt] = []
+    for elements in dict.fromkeys((array.elements, len(array.shape)) for array in arrays):
+        alike = [array for array in arrays if (array.elements, len(array.shape)) == elements]
+        out += _alike(alike)
+    for buffer in kernel.allocations:
+        if buffer.scope == "local":
+            shape = tuple(Literal(extent) for extent in buffer.extents)
+            out.append(Declare(type_name(buffer.dtype, language), buffer.name, dimensions=shape))
+    return out
+
+
+def _alike(arrays: list[_Array]) -> list[CStmt]:
+    """The declarations of arrays that hold the same elements, those of one type and without a value in one line."""
+    indices = "".join(f"[{name}]" for name in register_names(len(arrays[0].shape)))
+    if len(arrays) == 1 and not arrays[0].comment:
+        return [_declare(arrays, (f"{indices} is ", *arrays[0].elements))]
+    out: list[CStmt] = [Comment((f"{indices} is ", *arrays[0].elements))]
+    joint: dict[tuple[object, ...], list[_Array]] = {}
+    for array in arrays:
+        key = (array.type_name, array.shape, array.alignment, array.name if array.value is not None else "")
+        joint.setdefault(key, []).append(array)
+    return [*out, *(_declare(together, together[0].comment) for together in joint.values())]
+
+
+def _declare(arrays: list[_Array], comment: str | tuple[str | CExpr, ...]) -> CStmt:
+    first = arrays[0]
+    return Declare(
+        first.type_name,
+        first.name,
+        first.value,
+        dimensions=tuple(Literal(extent) for extent in first.shape),
+        comment=comment,
+        alignment=first.alignment,
+        also=tuple(array.name for array in arrays[1:]),
+    )
+
+
+def _array(context: Context, buffer: Buffer, kernel: Kernel) -> _Array:
+    fragment = context.decisions.fragment(buffer)
+    names = tuple(Name(name) for name in register_names(len(fragment.register_shape)))
+    axes = {1: ("element",), 2: ("row", "column")}.get(
+        fragment.rank, tuple(f"axis {axis}" for axis in range(fragment.rank))
+    )
+    elements: list[str | CExpr] = []
+    for position, axis in enumerate(axes):
+        lead = f"{', ' if position else ''}{axis} "
+        elements += [lead, coordinate(fragment, position, names, context.threads)]
+    paired = 4 if buffer.dtype.bits == 16 and fragment.register_count % 2 == 0 else 0
+    wanted = max(paired, context.aligned.get(buffer.name, 0))
+    fill = next((f for f, _ in context.initial.items() if f.target.buffer.name == buffer.name), None)
+    return _Array(
+        name=buffer.name,
+        type_name=type_name(buffer.dtype, context.target.language),
+        shape=fragment.register_shape,
+        alignment=wanted if wanted * 8 > buffer.dtype.bits else 0,
+        elements=tuple(elements),
+        value=None if fill is None else _initial(context, fill, fragment.register_count),
+        comment="" if fill is None else context.reference(fill.location),
+    )
+
+
+def _initial(context: Context, fill: Fill, registers: int) -> CExpr:
+    """`{}`, or the value once for each register."""
+    if isinstance(fill.value, Const) and fill.value.value == 0:
+        return Braces(())
+    return Braces((scalar(context, fill.value),) * registers)
+
+
+def register_names(dimensions: int) -> tuple[str, ...]:
+    """What the loops over a fragment's registers are called, outermost first."""
+    return {1: ("r",), 2: ("mi", "r"), 3: ("mi", "ni", "r")}.get(
+        dimensions, tuple(f"r{position}" for position in range(dimensions))
+    )
