@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tilegen.diagnostics import ProgramError
 from tilegen.ir import build
+from tilegen.ir.check_iterations import check_iterations
 from tilegen.ir.expressions import Expr, Load, Var
 from tilegen.ir.nodes import (
     Assign,
@@ -169,3 +173,97 @@ def test_transform_shares_what_it_does_not_change() -> None:
     assert transform(statements, lambda node: node) is statements
     renamed = transform(statements, lambda node: y if node == x else node)
     assert renamed == (Let(y, build.const(1.0)), Store(X, (BX, ZERO), y))
+
+
+def test_outputs_are_written() -> None:
+    output = replace(X, name="Y", role="output")
+    written = program(STORE, Store(output, (BX, ZERO), build.const(0.0)))
+    verify(replace(written, tensors=(X, output)))
+    with pytest.raises(ProgramError, match="Y is an output, but nothing writes it"):
+        verify(replace(program(STORE), tensors=(X, output)))
+
+
+def iterations(extents: tuple[int, ...], write: tuple[Expr, ...], read: tuple[Expr, ...]) -> Program:
+    """A loop over i (and j) that reads one element of a large tile and writes another, in two statements."""
+    big = Buffer("big", (build.const(256),) * len(write), float32, "shared")
+    j = Var("j", int32, "parallel")
+    body = (Let(x, Load(big, read)), Store(big, write, build.add(x, build.const(1.0))))
+    loop = ParallelFor((i, j)[: len(extents)], tuple(map(build.const, extents)), body)
+    whole_tile = Fill(Region(big, (ZERO,) * big.rank, (256,) * big.rank), build.const(0.0))
+    made = program(whole_tile, loop, STORE)
+    return replace(made, kernel=replace(made.kernel, allocations=(*made.kernel.allocations, big)))
+
+
+J = Var("j", int32, "parallel")
+
+
+@pytest.mark.parametrize(
+    "extents, write, read",
+    [
+        ((8,), (i,), (build.add(i, 1),)),  # shifted by one, and by more
+        ((128,), (build.add(i, 64),), (i,)),
+        ((128,), (build.mul(i, 2),), (build.add(build.mul(i, 2), 6),)),
+        ((8, 8), (i, J), (J, i)),  # transposed
+        ((8, 8), (i, J), (build.add(i, 1), J)),
+        ((64,), (i,), (build.sub(63, i),)),  # mirrored
+        ((64,), (i,), (ZERO,)),  # one element for all
+        ((8, 8), (i, J), (i, ZERO)),
+        ((8, 8), (build.add(BX, i), J), (build.add(build.add(BX, i), 1), J)),
+    ],
+)
+def test_iterations_that_read_what_others_write(
+    extents: tuple[int, ...], write: tuple[Expr, ...], read: tuple[Expr, ...]
+) -> None:
+    with pytest.raises(ProgramError, match="which another iteration writes as big"):
+        verify(iterations(extents, write, read))
+
+
+@pytest.mark.parametrize(
+    "extents, write, read",
+    [
+        ((8,), (i,), (i,)),
+        ((64,), (build.add(i, 64),), (i,)),  # one half from the other
+        ((8,), (build.mul(i, 2),), (build.add(build.mul(i, 2), 1),)),  # even from odd
+        ((8, 8), (i, build.add(J, 8)), (i, J)),
+        ((8,), (i,), (build.add(i, BX),)),  # may be the same
+        ((8,), (i,), (build.binary("//", i, 2),)),  # not judged
+        ((1, 8), (i, J), (ZERO, J)),
+    ],
+)
+def test_iterations_that_keep_to_themselves(
+    extents: tuple[int, ...], write: tuple[Expr, ...], read: tuple[Expr, ...]
+) -> None:
+    verify(iterations(extents, write, read))
+
+
+@given(
+    st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    st.lists(st.lists(st.integers(-2, 2), min_size=6, max_size=6), min_size=1, max_size=2),
+)
+def test_only_iterations_that_meet_are_refused(extents: tuple[int, int], axes: list[list[int]]) -> None:
+    """Every loop that is refused has two iterations, found by trying all, that write and read the same element."""
+
+    def index(coefficients: list[int]) -> Expr:
+        terms = [build.mul(var, factor) for var, factor in zip((i, J), coefficients, strict=False)]
+        return build.add(build.add(terms[0], terms[1]), build.const(coefficients[2] + 20))
+
+    write, read = (tuple(index(axis[part : part + 3]) for axis in axes) for part in (0, 3))
+    try:
+        check_iterations(iterations(extents, write, read))
+    except ProgramError:
+        points = list(itertools.product(*map(range, extents)))
+
+        def element(part: int, point: tuple[int, ...]) -> list[int]:
+            return [a[part] * point[0] + a[part + 1] * point[1] + a[part + 2] for a in axes]
+
+        assert any(element(0, p) == element(3, q) for p in points for q in points if p != q)
+
+
+def test_conditional_accesses_of_iterations_are_not_judged() -> None:
+    next_element = Load(ROWS, (build.add(i, 1),))
+    inside = build.binary("<", i, 7)
+    start = Fill(whole(ROWS), build.const(0.0))
+    chosen = Store(ROWS, (i,), build.select(inside, next_element, build.const(0.0)))
+    verify(program(start, ParallelFor((i,), (EIGHT,), (chosen,)), STORE))
+    guarded = If(inside, (Store(ROWS, (i,), next_element),))
+    verify(program(start, ParallelFor((i,), (EIGHT,), (guarded,)), STORE))

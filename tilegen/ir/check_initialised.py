@@ -1,4 +1,4 @@
-"""Tiles are written before they are read.
+"""Tiles are written before they are read, and outputs are written at all.
 
 A read is fine when another statement that writes the buffer stands before it, or anywhere in a loop around both.
 An operation that updates its own target (an accumulating gemm, a reduction without clear, x[i] += …) does not count
@@ -31,7 +31,7 @@ def check_initialised(program: Program) -> None:
     """Checks shared memory, fragments, local arrays and new output tensors.
 
     Raises:
-        ProgramError: at the first statement that reads what nothing has written.
+        ProgramError: at the first statement that reads what nothing has written, or at an output that nothing writes.
     """
     reads: list[tuple[Buffer, _Access]] = []
     writes: dict[Buffer, list[_Access]] = {}
@@ -41,6 +41,13 @@ def check_initialised(program: Program) -> None:
             continue
         if not any(_comes_first(write, read) for write in writes.get(buffer, [])):
             _refuse(buffer, read.statement)
+    for tensor in program.tensors:
+        if tensor.role == "output" and tensor not in writes:
+            raise ProgramError(
+                tensor.location,
+                f"{tensor.name} is an output, but nothing writes it",
+                remedy=f"store to it, such as T.copy(…, {tensor.name}[…]), or take it out of the outputs",
+            )
 
 
 def _collect(

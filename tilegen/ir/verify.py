@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir.check_bounds import check_bounds
 from tilegen.ir.check_initialised import check_initialised
+from tilegen.ir.check_iterations import check_iterations
 from tilegen.ir.check_kernel import check_kernel
 from tilegen.ir.check_names import check_names
 from tilegen.ir.check_operations import check_operations
@@ -21,5 +22,6 @@ def verify(program: Program) -> None:
     check_kernel(program)
     check_operations(program)
     check_parallel(program)
+    check_iterations(program)
     check_bounds(program)
     check_initialised(program)
