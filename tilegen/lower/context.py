@@ -51,6 +51,7 @@ class Context:
     initial: PerNode[Fill, bool] = field(default_factory=PerNode)  # fills that declarations do
     hoisted: dict[str, None] = field(default_factory=dict)  # named values that stand in the prologue
     latest: str = ""  # the source line that was named last
+    notes: list[str] = field(default_factory=list)
     prologue: list[CStmt] = field(
         default_factory=list
     )  # declarations at the kernel's top, common to all roles
@@ -160,8 +161,8 @@ class Context:
             return ""
         place = source_place(location)
         key = (location.line, location.text)
-        if key in self.quoted or not location.text:
         self.latest = place
+        if key in self.quoted or not location.text:
             return place
         self.quoted[key] = None
         room = 100 - len(place)

@@ -144,7 +144,6 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     return [*out, *comment, *code] if code else out
 
 
-def after_loop(context: Context, statement: Stmt) -> list[CStmt]:
 def quoted(statement: Stmt) -> Location:
     """The source line that the comment above a statement's code quotes: of an element-wise loop what it computes."""
     match statement:
@@ -154,6 +153,7 @@ def quoted(statement: Stmt) -> Location:
             return statement.location
 
 
+def after_loop(context: Context, statement: Stmt) -> list[CStmt]:
     """What a loop left for later: sums whose lanes meet only now."""
     if not any(deferred.loop is statement for deferred in context.plan.deferred):
         return []
