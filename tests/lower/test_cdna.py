@@ -22,6 +22,8 @@ BLOCKS = [
     (256, 256, 64, 512),
     (256, 256, 64, 256),
     (64, 64, 32, 128),
+    (128, 256, 64, 128),
+    (256, 128, 64, 128),
 ]
 
 
@@ -65,6 +67,14 @@ def test_the_compiler_spills_nothing(
     )
     assert narrow == []
     assert "s_waitcnt vmcnt(0)" not in loop.split("s_barrier")[0].rsplit("v_mfma", 1)[-1]
+
+
+def test_operands_run_ahead_only_where_registers_hold_them() -> None:
+    """Half of the registers are accumulators: two sets of operands beside a transposed tile would spill."""
+    tight = emitted("gfx942", (128, 256, 64, 128)).source
+    assert "operands are read where they are multiplied: a step ahead, a thread needs about" in tight
+    assert "read_operands" not in tight
+    assert "read_operands" in emitted("gfx942", (128, 256, 32, 128)).source
 
 
 def test_the_host_pass_compiles(require_tool: Callable[[str], None]) -> None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilegen.inference.mfma_operands import lane_k
 from tilegen.ir.nodes import For, Gemm, Stmt
 from tilegen.lower.barriers import barrier_before
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_mfma import (
+    from_shared,
     hold_accumulators,
+    operand_repeats,
     registers_of_thread,
     steps_of,
 )
@@ -31,6 +34,8 @@ from tilegen.schedule.tile_copy import TileCopy
 __all__ = ["lower_pipelined"]
 
 ADDRESS_REGISTERS = 64  # of a loop, beside its tiles and operands
+LOAD_REGISTERS = 4  # of the 16 bytes of a load
+ADDRESSING = 120  # percent: addresses beside tiles and operands, as clang 19 and 20 allot them
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +122,31 @@ class Pipeline:
             case (Gemm() as gemm,):
                 decision = self.context.decisions.gemms[gemm]
                 fits = decision.family == "mfma" and not gemm.clear and steps_of(decision) % 2 == 0
-                return gemm if fits and not barrier_before(self.context, gemm) else None
+                if not fits or barrier_before(self.context, gemm):
+                    return None
+                needed, owned = self.registers_ahead(gemm), registers_of_thread(self.context)
+                if needed > owned:
+                    self.context.pipeline_notes.append(
+                        f"operands are read where they are multiplied: a step ahead, a thread needs about {needed} "
+                        f"registers and has {owned}"
+                    )
+                    return None
+                return gemm
             case _:
                 return None
+
+    def registers_ahead(self, gemm: Gemm) -> int:
+        """Registers of a thread if operands are read a step ahead: accumulators, and beside them two sets of operands,
+        the tiles on their way with an offset a load, and those that are transposed once more."""
+        decision = self.context.decisions.gemms[gemm]
+        transfers = [tile.transfer for tile in self.copies if not (tile.direct and self.stages > 1)]
+        tiles = sum(t.loads * (LOAD_REGISTERS * (2 if t.transposes else 1) + 1) for t in transfers)
+        operands = 2 * sum(
+            operand_repeats(decision, which) * lane_k(decision) // 2
+            for which in ("a", "b")
+            if from_shared(decision, which)
+        )
+        return decision.c.register_count + ADDRESSING * (tiles + operands) // 100
 
     def rest(self) -> tuple[Stmt, ...]:
         """The loop's statements without the copies that run ahead."""
