@@ -44,6 +44,6 @@ def arrays(name: str) -> tuple[Any, ...]:
 def emission(name: str, target: str) -> Emission:
     subject = example(name)
     if subject.kernel.is_factory:
-        return subject.kernel.emit(target=target, **subject.parameters)
+        return subject.kernel.emit(target=target, **subject.parameters_for(target))
     specs = [spec_of_array(array.shape, array.dtype) for array in arrays(name)]
-    return subject.kernel.emit(*specs, target=target, **subject.parameters)
+    return subject.kernel.emit(*specs, target=target, **subject.parameters_for(target))

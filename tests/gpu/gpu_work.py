@@ -145,7 +145,8 @@ def example(progress: Progress, path: str, target: str | None, seed: int, small:
     inputs = made if isinstance(made, tuple) else (made,)
     arrays = tuple(_on_gpu(array) for array in inputs)
     expected = loaded.reference(*inputs)
-    run = call(kernel, arrays, dict(loaded.parameters))
+    parameters = loaded.parameters if target is None else loaded.parameters_for(target)
+    run = call(kernel, arrays, dict(parameters))
     problems = []
     for turn in ("cold", "warm"):
         progress(f"{loaded.name} {turn}")

@@ -54,11 +54,11 @@ def check(
 ) -> None:
     """Check an example on every target; exit with 1 on a finding."""
     example = load_example(file)
-    parameters = {**example.parameters, **read_settings(set)}
+    settings = read_settings(set)
     verdicts: list[Verdict] = []
     with ThreadPoolExecutor(jobs) as pool:
         for name in target or example.targets:
-            verdicts += check_target(example, name, parameters, seeds, pool)
+            verdicts += check_target(example, name, {**example.parameters_for(name), **settings}, seeds, pool)
     output.print(_table(verdicts))
     findings = [verdict for verdict in verdicts if verdict.status == "finding"]
     for verdict in findings:
@@ -148,6 +148,8 @@ def _compiled(emission: Emission, what: str, compile_it: Callable[[], CompileRes
     except TilegenError as error:
         return Verdict(emission.target.name, what, "finding", str(error))
     detail = f"{result.registers} registers, {result.spills} spilled" if result.kernels else "compiles"
+    if result.scalar_spills:
+        detail += f", {result.scalar_spills} scalar ones kept in vector registers"
     return Verdict(emission.target.name, what, "ok", detail)
 
 

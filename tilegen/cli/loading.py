@@ -7,6 +7,7 @@ An example module defines
 - `reference(*inputs)`: the expected output, or a tuple of several;
 - `tolerance`: the largest accepted ‖out − ref‖ / ‖ref‖;
 - optionally `parameters`: keyword arguments of the kernel (of a factory of lazy programs: its arguments),
+- `target_parameters`: for targets by name, those that take the place of `parameters`' there (smaller tiles, say),
 - `emulation_inputs(rng)`: smaller arrays, used where the kernel runs in the emulator, and
 - `targets`: the targets that `check` looks at, all of them by default.
 """
@@ -41,7 +42,12 @@ class Example:
     reference: Callable[..., Any]
     tolerance: float
     parameters: Mapping[str, Any]
+    target_parameters: Mapping[str, Mapping[str, Any]]
     targets: tuple[str, ...]
+
+    def parameters_for(self, target: str) -> dict[str, Any]:
+        """The kernel's keyword arguments on a target."""
+        return {**self.parameters, **self.target_parameters.get(target, {})}
 
 
 def load_module(path: Path) -> ModuleType:
@@ -127,5 +133,6 @@ def load_example(reference: str) -> Example:
         reference=module.reference,
         tolerance=float(module.tolerance),
         parameters=dict(getattr(module, "parameters", {})),
+        target_parameters=dict(getattr(module, "target_parameters", {})),
         targets=tuple(getattr(module, "targets", target_names())),
     )

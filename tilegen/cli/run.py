@@ -13,7 +13,7 @@ from tilegen.cli.console import errors, fail, output
 from tilegen.cli.loading import load_example
 from tilegen.cli.options import ExampleFile, Settings, read_settings
 from tilegen.runtime.arrays import framework_named
-from tilegen.runtime.devices import present_device, target_of_device
+from tilegen.runtime.devices import EMULATED, present_device, target_of_device
 from tilegen.runtime.errors import DeviceError
 from tilegen.runtime.loading import import_cupy
 from tilegen.runtime.profiler import do_bench
@@ -31,7 +31,6 @@ def run(
     """Run an example on the GPU if there is one, else in the emulator; exit with 1 if the result is wrong."""
     example = load_example(file)
     kernel = example.kernel if target is None else example.kernel.for_target(target)
-    parameters = {**example.parameters, **read_settings(set)}
     device = None if emulate else _usable_device()
     generator = numpy.random.default_rng(seed)
     inputs = as_tuple(example.inputs(generator) if device else example.emulation_inputs(generator))
@@ -41,6 +40,8 @@ def run(
     else:
         where = "in the emulator"
         arrays = inputs
+    name = target or (target_of_device(device).name if device is not None else EMULATED)
+    parameters = {**example.parameters_for(name), **read_settings(set)}
     result = call(kernel, arrays, parameters)()
     found = difference(result, example.reference(*inputs))
     shapes = ", ".join(str(tuple(array.shape)) for array in inputs)

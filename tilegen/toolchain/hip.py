@@ -64,9 +64,10 @@ def parse_notes(notes: str) -> tuple[KernelResources, ...]:
                     name=name[1],
                     registers=_field(entry, "vgpr_count"),
                     accumulation_registers=_field(entry, "agpr_count"),
-                    spills=_field(entry, "vgpr_spill_count") + _field(entry, "sgpr_spill_count"),
+                    spills=_field(entry, "vgpr_spill_count"),
                     stack_bytes=_field(entry, "private_segment_fixed_size"),
                     shared_bytes=_field(entry, "group_segment_fixed_size"),
+                    scalar_spills=_field(entry, "sgpr_spill_count"),
                 )
             )
     return tuple(kernels)

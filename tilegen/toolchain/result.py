@@ -29,7 +29,8 @@ class CompileError(TilegenError):
 class KernelResources:
     """What one kernel takes, as its compiler reports it.
 
-    `spills` counts bytes (CUDA: stores and loads) or registers (HIP). `shared_bytes` is the static part only;
+    `spills` counts bytes (CUDA: stores and loads) or vector registers (HIP). `scalar_spills` counts scalar registers
+    that HIP keeps in lanes of a vector register: a move each, no memory. `shared_bytes` is the static part only;
     `registers` includes `accumulation_registers`.
     """
 
@@ -39,6 +40,7 @@ class KernelResources:
     spills: int
     stack_bytes: int
     shared_bytes: int
+    scalar_spills: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,11 @@ class CompileResult:
     def spills(self) -> int:
         """Spills of all kernels together."""
         return sum(kernel.spills for kernel in self.kernels)
+
+    @property
+    def scalar_spills(self) -> int:
+        """Scalar registers of all kernels together that are kept in vector registers."""
+        return sum(kernel.scalar_spills for kernel in self.kernels)
 
     @property
     def shared(self) -> int:
