@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 
@@ -30,8 +31,9 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
     Raises:
         ProgramError: when no family can compute a gemm, or two gemms want different layouts of one buffer.
     """
+    asked = _rows_beside_register_operands(gemms)
     reasons = {
-        family: [family_module(family).why_not(g, threads, target) for g in gemms] for family in FAMILIES
+        family: [family_module(family).why_not(g, threads, target) for g in asked] for family in FAMILIES
     }
     common = next((family for family in FAMILIES if not any(reasons[family])), None)
     owners: dict[str, Gemm] = {}
@@ -40,10 +42,21 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
         if not able:
             raise _no_family(gemm, {family: reasons[family][position] for family in FAMILIES}, target)
         family = common or able[0]
-        decision = family_module(family).decide(gemm, threads, target)
+        decision = family_module(family).decide(asked[position], threads, target)
         decisions.gemms[gemm] = decision
         _fix_fragments(gemm, decision, owners, decisions)
         _fix_shared(gemm, decision, owners, decisions, target)
+
+
+def _rows_beside_register_operands(gemms: list[Gemm]) -> list[Gemm]:
+    """Gemms with the policy that is meant. An A operand in registers wants whole rows in one warp; what has its rows
+    (the scores of attention, its statistics) is best split alike, else rows would be exchanged and reduced across warps.
+    """
+    rows = [gemm.extents[0] for gemm in gemms if gemm.a.buffer.scope == "fragment"]
+    return [
+        replace(gemm, policy="full_row") if gemm.policy == "square" and gemm.extents[0] in rows else gemm
+        for gemm in gemms
+    ]
 
 
 def _no_family(gemm: Gemm, reasons: dict[str, str | None], target: Target) -> ProgramError:
