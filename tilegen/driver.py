@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 from tilegen.emit.file import render
 from tilegen.emit.header import render_header
+from tilegen.emit.launcher import launcher_body
 from tilegen.emit.manifest import build
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.infer import infer
 from tilegen.ir.drop_unused import drop_unused
 from tilegen.ir.inline_positions import inline_positions
 from tilegen.ir.nodes import Program
+from tilegen.ir.rename import renamed
 from tilegen.ir.verify import verify
 from tilegen.lower.contract import row_divisors
+from tilegen.lower.hidden_names import hidden_names
 from tilegen.lower.kernel import lower
 from tilegen.manifest import Manifest
 from tilegen.model.kernel import KernelModel
@@ -52,6 +55,16 @@ def generate(
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
     program = guard_masks(inline_positions(drop_unused(program)))
+    generated = _generated(program, machine, regenerate, whole_rows)
+    model = generated.model
+    hidden = (
+        *hidden_names(model.body, program),
+        *hidden_names(launcher_body(model), program, taken=(model.name, "stream")),
+    )
+    return _generated(renamed(program, hidden), machine, regenerate, whole_rows) if hidden else generated
+
+
+def _generated(program: Program, machine: Target, regenerate: str, whole_rows: bool) -> Generated:
     decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
     plan = plan_kernel(program, machine, decisions)
     model = lower(program, machine, decisions, plan, regenerate)

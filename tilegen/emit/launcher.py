@@ -39,7 +39,7 @@ def launcher_text(model: KernelModel, host_constants: str) -> str:
     values: dict[str, object] = {
         "doc": _raw(comment_lines(launcher_comment(model))),
         "signature": launcher_signature(model),
-        "body": _raw(print_statements(_body(model), model.language, 2)),
+        "body": _raw(print_statements(launcher_body(model), model.language, 2)),
         "encoder": encoder_values(maps, model.extents),
         "host_constants": host_constants,
     }
@@ -50,7 +50,8 @@ def _raw(lines: Sequence[Line]) -> str:
     return "\n".join(line.text for line in lines)
 
 
-def _body(model: KernelModel) -> tuple[CStmt, ...]:
+def launcher_body(model: KernelModel) -> tuple[CStmt, ...]:
+    """The launcher's statements."""
     dialect = dialect_of(model.language)
     grid = _Grid(model, dialect)
     checks = [*_extent_checks(model), *_requirement_checks(model)]

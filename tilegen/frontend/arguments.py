@@ -77,7 +77,8 @@ def _check_spec(name: str, spec: TensorSpec, rank: int, dtype: DType, location: 
     if spec.rank != rank:
         raise ProgramError(
             location,
-            f"{name} is declared with {rank} axes, but is given a tensor of {spec.rank}: {spec.shape}",
+            f"{name} is declared with {rank} {'axis' if rank == 1 else 'axes'}, but is given a tensor of {spec.rank}: "
+            f"{spec.shape}",
             remedy=f"give a tensor of rank {rank}",
         )
     if spec.dtype != dtype:

@@ -181,9 +181,7 @@ def _register_table(
     return table
 
 
-def register_function(
-    partition: Fragment, names: tuple[str, ...], expr: Expr
-) -> tuple[Digit, ...] | None:
+def register_function(partition: Fragment, names: tuple[str, ...], expr: Expr) -> tuple[Digit, ...] | None:
     """An integer expression of a loop's variables as digits of the register index; None where threads differ in it, or
     digits cannot say it."""
     try:

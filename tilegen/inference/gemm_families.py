@@ -50,7 +50,7 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
 
 def _rows_beside_register_operands(gemms: list[Gemm]) -> list[Gemm]:
     """Gemms with the policy that is meant. An A operand in registers wants whole rows in one warp; what has its rows
-    (the scores of attention, its statistics) is best split alike, else rows would be exchanged and reduced across warps.
+    (the scores of attention, its statistics) is best split alike, else rows are exchanged and reduced across warps.
     """
     rows = [gemm.extents[0] for gemm in gemms if gemm.a.buffer.scope == "fragment"]
     return [

@@ -12,6 +12,7 @@ from tilegen.ir.nodes import Gemm
 from tilegen.target import Target
 
 ROWS = 64  # of every atom
+ROW = 16  # elements of the narrowest swizzle, 32 bytes
 
 
 def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
@@ -30,6 +31,8 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
         return "wgmma reads B from shared memory"
     if gemm.a.buffer.scope != "shared" and gemm.transpose_a:
         return "wgmma takes a transposed A only from shared memory"
+    if not gemm.transpose_b and n % ROW:
+        return f"wgmma reads rows of B of whole {ROW} elements, the tile has {n}"
     dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
     if not any(atom.capability == "wgmma" for atom in target.mma_atoms_for(*dtypes)):
         return f"wgmma has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"

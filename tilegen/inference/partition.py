@@ -99,7 +99,9 @@ def _bits(access: Access) -> int:
     return max(8, access.buffer.dtype.bits)
 
 
-def coalesced(tile: tuple[int, ...], threads: int, vector: int, warp: int, row: int | None = None) -> Fragment:
+def coalesced(
+    tile: tuple[int, ...], threads: int, vector: int, warp: int, row: int | None = None
+) -> Fragment:
     """`vector` elements a thread along the last axis, then lanes of a warp along it, then warps over the axes before
     it or along it, whichever takes fewer registers. `row` is how many lanes lie side by side along the last axis, where
     the whole warp shall not; those after them lie over the other axes first. What does not divide is padded.
@@ -113,7 +115,8 @@ def coalesced(tile: tuple[int, ...], threads: int, vector: int, warp: int, row: 
     lanes = min(_power_of_two_at_least(pieces), _largest_power_of_two_in(threads), row or warp)
     counts = [d for d in _divisors(threads // lanes) if d == 1 or lanes * d // 2 < pieces]
     found = (
-        _distribute(tile, vector, (lanes, d) if row else (lanes * d, 1), threads // (lanes * d)) for d in counts
+        _distribute(tile, vector, (lanes, d) if row else (lanes * d, 1), threads // (lanes * d))
+        for d in counts
     )
     return min(found, key=lambda fragment: fragment.register_count)
 

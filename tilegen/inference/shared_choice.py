@@ -16,7 +16,6 @@ from tilegen.ir.nodes import Buffer
 from tilegen.ir.types import DType
 from tilegen.target import Target
 
-
 LINE_CHUNKS = 8  # of 16 bytes, in the 128 bytes that 32 banks hold side by side
 
 

@@ -51,9 +51,11 @@ def _launch(generated: Generated) -> list[str]:
     ]
     if launch.cluster != (1, 1, 1):
         lines.append("cluster " + " x ".join(str(extent) for extent in launch.cluster))
+    resident = _counted(max(plan.blocks_per_multiprocessor, 1), "block")
+    processor = "compute unit" if generated.target.language == "hip" else "multiprocessor"
     lines.append(
         f"{launch.shared_bytes:,} of {generated.target.limits.shared_bytes_per_block:,} bytes of shared memory, "
-        f"{max(plan.blocks_per_multiprocessor, 1)} blocks a multiprocessor planned"
+        f"{resident} a {processor} planned"
     )
     if launch.registers_text:
         lines.append(f"registers {launch.registers_text}")
@@ -107,7 +109,7 @@ def _shape(gemm: Gemm, decision: GemmDecision) -> str:
 def _pipeline(plan: Plan, target: Target) -> list[str]:
     waves = "wave" if target.language == "hip" else "warp"
     kinds = {
-        "warp_specialised": f"one producer warpgroup loads, {plan.consumers} consumer warpgroups compute",
+        "warp_specialised": f"one producer warpgroup loads, {_counted(plan.consumers, 'consumer warpgroup')} beside it",
         "multistage": "every thread loads ahead by cp.async, and computes",
         "register_prefetch": f"every {waves} loads ahead into registers, and computes from LDS",
         "simple": "nothing overlaps",
@@ -128,7 +130,7 @@ def _pipeline(plan: Plan, target: Target) -> list[str]:
 def _hand_over(hand_over: HandOver, plan: Plan) -> str:
     names = ", ".join(hand_over.buffers)
     where = f"each turn of {_place(hand_over.loop.location)}" if hand_over.loop is not None else "once a tile"
-    text = f"{names}: {hand_over.stages} stages of {hand_over.bytes:,} bytes, filled {where}"
+    text = f"{names}: {_counted(hand_over.stages, 'stage')} of {hand_over.bytes:,} bytes, filled {where}"
     if plan.kind == "warp_specialised":
         text += f", barriers {hand_over.barrier('full')} and {hand_over.barrier('empty')}"
     return text
@@ -176,6 +178,10 @@ def _roofline(work: Work, target: Target) -> list[str]:
         f"roofline on {device.product}: {parts}",
         f"at least {1e3 * times[bound]:.4g} ms, bound by {bound}",
     ]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _scaled(amount: float, unit: str) -> str:

@@ -53,7 +53,9 @@ def _loads_ahead(access: ElementAccess) -> bool:
     """Whether the loads of all steps may be under way before the first store: there are several steps, all memory is
     read in vectors of global tensors, and elements beyond the tile are harmless to compute. Then each access has its
     own guard, which compilers turn into predicates, in place of branches that keep the loads apart."""
-    loads = [one for one in access.loop.accesses if one.kind == "load" and not access.in_registers(one.buffer)]
+    loads = [
+        one for one in access.loop.accesses if one.kind == "load" and not access.in_registers(one.buffer)
+    ]
     return (
         access.names.loops
         and bool(loads)
@@ -74,7 +76,7 @@ def _common_guard(access: ElementAccess) -> list[CExpr]:
     guards = []
     for one in stores:
         here = access.conditions(one, first)
-        if access.vector > 1 and access.width(one) == 1:
+        if access.width(one) < access.vector:
             everywhere = access.conditions(one, Name(ELEMENT))
             here = [condition for condition in here if condition in everywhere]
         guards.append(here)
@@ -150,11 +152,11 @@ def _name_targets(access: ElementAccess, vectors: _Vectors) -> None:
         )
 
         def empty(at: CExpr, one: Access = one, name: str = name, width: int = width) -> CStmt:
-            return _moved_vector(access, one, c.index(name, at), at, width)
+            moved = _moved_vector(access, one, c.index(name, at), at, width)
+            missing = c.conjunction(access.missing(one, at))
+            return moved if missing is None else IfC(missing, (moved,))
 
-        moved = _each_vector(access, width, empty)
-        missing = c.conjunction(access.missing(one, Literal(0)))
-        vectors.stores.append(moved if missing is None else IfC(missing, (moved,)))
+        vectors.stores.append(_each_vector(access, width, empty))
         access.context.note_vector(statement.buffer)
 
 

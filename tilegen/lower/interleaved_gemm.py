@@ -57,4 +57,8 @@ def lower_interleaved(context: Context, interleaving: Interleaving, accumulate: 
         free,
     )
     head = "" if each > 1 else parts.note
-    return [*comments, *parts.descriptors, ForC(variable, Literal(0), slices, body, unroll=True, comment=head)]
+    return [
+        *comments,
+        *parts.descriptors,
+        ForC(variable, Literal(0), slices, body, unroll=True, comment=head),
+    ]

@@ -318,10 +318,6 @@ def _persistent(kernel: Kernel, plan: Plan) -> bool:
 
 def _takes_turns(kernel: Kernel, plan: Plan, decisions: Decisions) -> bool:
     """Whether two warpgroups alternate between gemms and element-wise work."""
-    import os
-
-    if os.environ.get("TG_TURNS") == "0":
-        return False
     loops = [s for s in each_statement(kernel.body) if isinstance(s, For) and s.kind == "pipelined"]
     skewed = [loop for loop in loops if find_skew(loop, decisions, plan) is not None]
     return plan.consumers == 2 and len(loops) == 1 and len(skewed) == 1

@@ -93,10 +93,13 @@ def _extent(call: WordCall, item: object) -> Expr:
     if isinstance(item, Const) and item.dtype.is_integer:
         item = int(item.value)
     if is_tile_value(item):
+        remedy = "use a Python integer, such as a parameter of the program"
+        if isinstance(item, Var) and item.role == "extent":
+            remedy = f"fix {item.name}: --dim {item.name}=… or emit(dims={{'{item.name}': …}}); not dynamic in a call"
         call.fail(
             "shape",
             "the shape of a tile is fixed at generation time, but this extent is only known to the kernel",
-            "use a Python integer, such as a parameter of the program",
+            remedy,
         )
     if not is_number(item) or int(item) != item or item <= 0:
         call.fail("shape", f"the shape of a tile holds positive integers, not {item!r}")
