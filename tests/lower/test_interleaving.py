@@ -114,7 +114,9 @@ def test_interleaved_operands(parameters, mode) -> None:
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"stages": 1}, {"variant": "touches the sums"}, {"variant": "reads global memory"}], ids=str
+    "parameters",
+    [{"stages": 1}, {"variant": "touches the sums"}, {"variant": "reads global memory"}],
+    ids=str,
 )
 def test_operands_that_wait_for_their_gemm(parameters) -> None:
     """Where the dependences forbid it, gemm and work alternate; the result is the same."""
@@ -130,7 +132,13 @@ def test_operands_that_wait_for_their_gemm(parameters) -> None:
     [
         ((r"warpgroup_wait<([^0].*?)>\(\)", r"warpgroup_wait<\1 + 1>()"), "race"),
         ((r"warpgroup_wait<0>\(\);\n", ""), "race|poison"),
-        ((r"if \(k > 0 && thread == 0\) mbarrier_arrive\((.*?)\[.*?\]\);", r"if (thread == 0) mbarrier_arrive(\1[B_ring.stage]);"), "race"),
+        (
+            (
+                r"if \(k > 0 && thread == 0\) mbarrier_arrive\((.*?)\[.*?\]\);",
+                r"if (thread == 0) mbarrier_arrive(\1[B_ring.stage]);",
+            ),
+            "race",
+        ),
     ],
     ids=["a group too many", "no last wait", "a stage too early"],
 )
