@@ -1,0 +1,101 @@
+"""A program's names that the emitted text wants for itself, and names that it never mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilegen
+import tilegen.language as T
+from tilegen.driver import generate
+from tilegen.frontend import parse
+from tilegen.lower.unused_names import without_unused
+from tilegen.model import build as c
+from tilegen.model.expressions import Literal, Name
+from tilegen.model.statements import Declare, Expression, IfC
+
+SOURCE = """
+def {kernel}({a}, {b}, {bias}):
+    {m}, {n}, K = T.const("{m}, {n}, K")
+    {a}: T.Tensor(({m}, K), T.float16)
+    {b}: T.Tensor((K, {n}), T.float16)
+    {bias}: T.Tensor(({m}, {n}), T.float32)
+    {out} = T.empty(({m}, {n}), T.float32)
+    with T.Kernel(T.ceildiv({n}, 64), threads=128) as {block}:
+        A_shared = T.alloc_shared((64, 32), T.float16)
+        B_shared = T.alloc_shared((32, 64), T.float16)
+        {fragment} = T.alloc_fragment((64, 64), T.float32)
+        for {serial} in T.serial(T.ceildiv({m}, 64)):
+            {let} = {serial} * 64
+            T.copy({bias}[{let}, {block} * 64], {fragment})
+            for {pipelined} in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+                T.copy({a}[{let}, {pipelined} * 32], A_shared)
+                T.copy({b}[{pipelined} * 32, {block} * 64], B_shared)
+                T.gemm(A_shared, B_shared, {fragment})
+            T.copy({fragment}, {out}[{let}, {block} * 64])
+    return {out}
+"""
+ROLES = ("a", "b", "bias", "out", "m", "n", "block", "fragment", "serial", "let", "pipelined")
+WORDS = ("row", "column", "thread", "lane", "warp", "stage", "mi", "ni", "r", "a", "b", "i", "kk", "stream")
+
+
+def named(folder: Path, kernel: str, names: dict[str, str]) -> Callable[..., Any]:
+    """The program of SOURCE with other names for its parts."""
+    text = SOURCE.format(kernel=kernel, **names)
+    file = folder / "program.py"
+    file.write_text(text)
+    scope: dict[str, Any] = {"T": T, "tilegen": tilegen}
+    exec(compile(text, str(file), "exec"), scope)
+    function: Callable[..., Any] = scope[kernel]
+    return function
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+@pytest.mark.parametrize("turn", range(3))
+def test_any_name_will_do(
+    turn: int, target: str, tmp_path: Path, require_tool: Callable[[str], None]
+) -> None:
+    require_tool("host_compiler")
+    words = WORDS[4 * turn :] + WORDS[: 4 * turn]
+    names = dict(zip(ROLES, words, strict=False))
+    kernel = tilegen.jit(named(tmp_path, words[0], names))
+    rng = np.random.default_rng(turn)
+    left, right = (rng.standard_normal(shape).astype(np.float16) for shape in ((136, 72), (72, 80)))
+    bias = rng.standard_normal((136, 80)).astype(np.float32)
+    arrays = (left, right, bias)
+    specs = () if turn == 1 else tuple(T.Tensor(array.shape, array.dtype.name) for array in arrays)
+    found = kernel.emit(*specs, target=target).emulate(*arrays, schedule="random", asynchronous="lazy")
+    expected = left.astype(np.float64) @ right.astype(np.float64) + bias
+    assert np.linalg.norm(found - expected) < 1e-5 * np.linalg.norm(expected)
+
+
+def test_names_without_a_clash_stay(tmp_path: Path) -> None:
+    names = dict(zip(ROLES, ("A", "B", "D", "C", "M", "N", "bx", "acc", "by", "first", "k"), strict=True))
+    program = parse(named(tmp_path, "plain", names), {}, {})
+    generated = generate(program, "sm_80")
+    assert generated.program.tensors == program.tensors
+    assert not any(f"{name}_ " in generated.source for name in names.values())
+
+
+def test_launchers_have_parameters_of_their_own(tmp_path: Path) -> None:
+    words = ("scaled", "stream", "blocks", "error", "multiprocessors", "tiles")
+    names = dict(zip(ROLES, (*words, "bx", "acc", "by", "first", "k"), strict=True))
+    text = generate(parse(named(tmp_path, "scaled", names), {}, {}), "sm_90a").source
+    assert text.count("cudaStream_t stream)") == 1
+    assert "half* __restrict__ stream," not in text
+    assert "scaled_" in text
+
+
+def test_unused_names_vanish_with_those_that_only_they_mention() -> None:
+    used = Expression(c.call("use", "x"))
+    body = [
+        Declare("int", "x", Literal(1), const=True),
+        Declare("int", "y", Name("x"), const=True),
+        IfC(Name("x"), (Declare("int", "z", Name("y"), const=True), used)),
+        Declare("int", "kept", Literal(2), const=True),
+    ]
+    assert without_unused(body, ["x", "y", "z"]) == [body[0], IfC(Name("x"), (used,)), body[3]]
