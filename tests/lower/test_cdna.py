@@ -77,6 +77,13 @@ def test_operands_run_ahead_only_where_registers_hold_them() -> None:
     assert "read_operands" in emitted("gfx942", (128, 256, 32, 128)).source
 
 
+def test_the_launcher_requires_that_windows_reach_their_rows() -> None:
+    """Offsets of 2 GiB and more mean "outside" to a buffer window."""
+    requirements = {r.text: r.condition for r in emitted("gfx942", BLOCKS[0], "open").manifest.requirements}
+    assert requirements["128 rows of A span less than 2 GiB"] == f"K <= {(2**31 - 1) // (128 * 2)}"
+    assert requirements["32 rows of B span less than 2 GiB"] == f"N <= {(2**31 - 1) // (32 * 2)}"
+
+
 def test_the_host_pass_compiles(require_tool: Callable[[str], None]) -> None:
     require_tool("hip")
     build_hip(emitted("gfx942", BLOCKS[2], "open").source, load_target("gfx942"))

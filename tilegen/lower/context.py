@@ -62,6 +62,9 @@ class Context:
     ring_depths: dict[str, int] = field(
         default_factory=dict
     )  # stages of shared tiles, where a pipeline made rings
+    window_rows: dict[tuple[str, int], int] = field(
+        default_factory=dict
+    )  # most rows of a buffer window, by tensor and axis
     pipeline_notes: list[str] = field(default_factory=list)  # lines of the header's Pipeline section
     guarded: bool = False  # whether loads that run ahead compare their positions with the tensor's extents
     pending_stores: bool = False  # whether TMA stores may still be reading shared memory when the kernel ends

@@ -8,9 +8,9 @@ from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import AtomicElement, AtomicTile, Buffer, If
 from tilegen.lower.context import Context
 from tilegen.lower.contract import VECTOR_BYTES, row_divisors
-from tilegen.lower.scalar import extent_expression
+from tilegen.lower.scalar import extent_expression, row_pitch
 from tilegen.model import build as c
-from tilegen.model.expressions import Name
+from tilegen.model.expressions import Literal, Name
 from tilegen.model.kernel import (
     Parameter,
     PointerParameter,
@@ -21,6 +21,7 @@ from tilegen.model.kernel import (
 from tilegen.model.statements import CStmt
 from tilegen.model.walk import names
 from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.tile_copy import SPAN_LIMIT
 
 
 def parameters_of(context: Context, body: list[CStmt]) -> tuple[Parameter, ...]:
@@ -120,7 +121,22 @@ def _row_requirements(context: Context) -> list[_RowRequirement]:
 
 def requirements_of(context: Context) -> tuple[Requirement, ...]:
     """What the text assumes of dynamic extents."""
-    return tuple(
+    rows = tuple(
         Requirement(c.operation("==", c.mod(row.extent, row.divisor), 0), row.text)
         for row in _row_requirements(context)
     )
+    return (*rows, *_span_requirements(context))
+
+
+def _span_requirements(context: Context) -> list[Requirement]:
+    """Buffer windows reach less than 2 GiB; the schedule has seen to it where the distance of rows is known."""
+    found = []
+    for tensor in context.program.tensors:
+        for (name, axis), rows in context.window_rows.items():
+            pitch = row_pitch(context, tensor, axis, named=False) if name == tensor.name else Literal(0)
+            if isinstance(pitch, Literal):
+                continue
+            most = (SPAN_LIMIT - 1) // (rows * tensor.dtype.bytes)
+            text = f"{rows} rows of {name} span less than 2 GiB"
+            found.append(Requirement(c.operation("<=", pitch, most), text))
+    return found

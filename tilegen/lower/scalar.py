@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilegen.ir.expressions import Const, Expr, Load
+from tilegen.ir.nodes import Buffer
 from tilegen.ir.types import float32
 from tilegen.lower.context import Context
 from tilegen.lower.translate import Environment, translate
+from tilegen.model import build as c
 from tilegen.model.dialect import Dialect, dialect_of
-from tilegen.model.expressions import CExpr
+from tilegen.model.expressions import CExpr, Literal
 
 
 def dialect(context: Context) -> Dialect:
@@ -51,3 +53,13 @@ def extent_expression(context: Context, expr: Expr, named: bool = True) -> CExpr
     if named:
         return scalar(context, expr)
     return translate(expr, Environment(ranges=ranges(context)), dialect(context))
+
+
+def row_pitch(context: Context, buffer: Buffer, axis: int, named: bool = True) -> CExpr:
+    """Elements from row to row along an axis; `named` allows the constants of the configuration."""
+    if buffer.strides is not None:
+        return extent_expression(context, buffer.strides[axis], named)
+    pitch: CExpr = Literal(1)
+    for extent in buffer.shape[axis + 1 :]:
+        pitch = c.mul(pitch, extent_expression(context, extent, named))
+    return pitch

@@ -8,7 +8,7 @@ from tilegen.lower import lds_tile, shared_tiles
 from tilegen.lower.addresses import as_vector, global_element, vector_type
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
-from tilegen.lower.scalar import extent_expression, ranges, scalar
+from tilegen.lower.scalar import extent_expression, ranges, row_pitch, scalar
 from tilegen.lower.threads import coordinate
 from tilegen.model import build as c
 from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Ternary
@@ -70,7 +70,9 @@ def window(
     pitch: CExpr = Literal(0)
     if len(region.kept) == 2:
         rows = c.sub(extent_expression(context, buffer.shape[region.kept[0]]), offsets[region.kept[0]])
-        pitch = _pitch(context, buffer, region.kept[0])
+        pitch = row_pitch(context, buffer, region.kept[0])
+        key = buffer.name, region.kept[0]
+        context.window_rows[key] = max(context.window_rows.get(key, 0), region.tile[0])
     if within is not None:
         rows = Ternary(within, rows, Literal(0))
     context.vectorised[buffer.name] = None
@@ -100,15 +102,6 @@ def window_helper(context: Context, load_bytes: int = FULL_ACCESS, store_bytes: 
 def rows_name(context: Context, buffer: Buffer) -> CExpr:
     """The rows of a tile, under the name of the program's parameter."""
     return shared_tiles.extent_constants(context, buffer)[0] if buffer.rank > 1 else Literal(1)
-
-
-def _pitch(context: Context, buffer: Buffer, axis: int) -> CExpr:
-    if buffer.strides is not None:
-        return extent_expression(context, buffer.strides[axis])
-    pitch: CExpr = Literal(1)
-    for extent in buffer.shape[axis + 1 :]:
-        pitch = c.mul(pitch, extent_expression(context, extent))
-    return pitch
 
 
 def load(context: Context, tile: TileCopy, registers: str, within: CExpr | None = None) -> list[CStmt]:
