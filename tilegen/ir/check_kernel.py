@@ -8,6 +8,7 @@ from tilegen.diagnostics import ProgramError
 from tilegen.ir.effects import blocks_of
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import For, Let, Persistent, Program, Stmt
+from tilegen.ir.walk import each_statement
 
 MAXIMUM_THREADS = 1024
 WARP = 32
@@ -57,6 +58,7 @@ def _check_loops(program: Program, statements: Sequence[Stmt], inside_loop: bool
                 _check_persistent(program, statement, inside_loop)
             case For(kind="pipelined"):
                 _check_pipeline(statement)
+                _check_no_pipeline_inside(statement)
             case _:
                 pass
         nested = inside_loop or isinstance(statement, For | Persistent)
@@ -79,6 +81,18 @@ def _check_persistent(program: Program, statement: Persistent, inside_loop: bool
             "T.Persistent stands inside another loop",
             remedy="make it the outermost loop of the kernel",
         )
+
+
+def _check_no_pipeline_inside(loop: For) -> None:
+    """A pipeline's copies run ahead of its arithmetic, which a second pipeline inside it would have to be part of."""
+    for statement in each_statement(loop.body):
+        if isinstance(statement, For) and statement.kind == "pipelined":
+            raise ProgramError(
+                statement.location,
+                "T.Pipelined stands inside another T.Pipelined",
+                remedy="make the outer loop T.serial: the copies of the inner one still run ahead",
+                related=[(loop.location, "the outer loop")],
+            )
 
 
 def _check_pipeline(statement: For) -> None:
