@@ -27,6 +27,19 @@ PROGRAM = """
                 B[bx * block + i] = A[bx * block + i] + amount
         return B
 """
+FACTORY = """
+    import tilegen
+    import tilegen.language as T
+
+    @tilegen.jit(out_idx=[-1])
+    def factory(N):
+        @T.prim_func
+        def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+            with T.Kernel(T.ceildiv(N, 64), threads=64) as bx:
+                for i in T.Parallel(64):
+                    B[bx * 64 + i] = A[bx * 64 + i]
+        return main
+"""
 PROTOCOL = """
     tolerance = 1e-6
 
@@ -193,6 +206,8 @@ def test_doctor_lists_everything():
         (("emit", "broken.py"), "broken.py failed while it was loaded: ZeroDivisionError"),
         (("emit", "empty.py"), "empty.py has no single kernel (none)"),
         (("emit", "wrong.py"), "wrong.py:1"),
+        (("report", "open.py"), "fix M: --dim M=…"),
+        (("report", "lazy.py:factory"), "missing a required argument: 'N'"),
     ],
 )
 def test_errors_are_for_people(write, words, sentence):
@@ -200,6 +215,9 @@ def test_errors_are_for_people(write, words, sentence):
     write("1 / 0\n", name="broken.py")
     write("x = 1\n", name="empty.py")
     write(PROGRAM.replace("A[bx * block + i] + amount", "Q[bx * block + i]"), name="wrong.py")
+    tile = "Q = T.alloc_shared((M,), T.float32)"
+    write(PROGRAM.replace("for i in", f"{tile}\n            for i in"), name="open.py")
+    write(FACTORY, name="lazy.py")
     done = tilegen(*words)
     assert done.exit_code == 1 and sentence in done.output, done.output
     assert "Traceback" not in done.output

@@ -353,7 +353,8 @@ WRONG = [
     ("A.name = 3", "A.name", "attributes cannot be assigned in a tile program", "", None),
     ("T.fill(A, 'x')", "'x'", "a scalar is needed here, not a Python str", "", None),
     ("Z = T.alloc_shared((n, 4), T.float16)", "(n, 4)",
-     "the shape of a tile is fixed at generation time, but this extent is only known to the kernel", "", None),
+     "the shape of a tile is fixed at generation time, but this extent is only known to the kernel", "Python integer",
+     None),
     ("Z = T.alloc_shared((0, 4), T.float16)", "(0, 4)", "the shape of a tile holds positive integers, not 0", "", None),
     ("Z = T.alloc_shared((4,), 'float8')", "'float8'", "unknown element type 'float8'; did you mean float8_e4m3fn or "
      "float8_e5m2 or float8_e4m3fnuz?", "dtypes are", None),

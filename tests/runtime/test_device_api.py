@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from tilegen.runtime import device_api, loading
+from tilegen.runtime import device_api, loading, profiler
 from tilegen.runtime.compilation import Image
 from tilegen.runtime.device_api import CudaApi, FunctionAttributes
 from tilegen.runtime.errors import DeviceError
@@ -173,6 +173,23 @@ def test_loading_raises_the_shared_limit_only_where_it_must(monkeypatch, api, sa
     assert said().startswith("memset")
     loading.load(image, "k", 214016, 0)
     assert said() == "set 8 of 0x100 to 214016"
+
+
+@pytest.mark.parametrize("count, sentence", [(0, "none is found"), (None, "driver is too old")])
+def test_timing_needs_a_gpu(monkeypatch, count, sentence):
+    class CUDARuntimeError(Exception):
+        pass
+
+    def devices():
+        if count is None:
+            raise CUDARuntimeError("the driver is too old")
+        return count
+
+    runtime = types.SimpleNamespace(getDeviceCount=devices, CUDARuntimeError=CUDARuntimeError)
+    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(runtime=runtime))
+    monkeypatch.setattr(profiler, "import_cupy", lambda: cupy)
+    with pytest.raises(DeviceError, match=f"a GPU is needed here: .*{sentence}"):
+        profiler.do_bench(lambda: None)
 
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch):

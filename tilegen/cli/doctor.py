@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -22,7 +21,7 @@ _CUPY_WHEELS = ("cupy-cuda13x", "cupy-cuda12x", "cupy-rocm-7-0", "cupy")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that tilegen can use: what for, and what was found or how to get it."""
+    """One thing that tilegen can use: what it is for, and what was found or how to get it."""
 
     name: str
     purpose: str
@@ -32,11 +31,16 @@ class Finding:
 
 def doctor() -> None:
     """Show what is found on this machine, and what to install for the rest."""
-    table = Table("", "what", "for", box=box.SIMPLE)
-    table.add_column("found, or how to get it", overflow="fold")
+    table = Table.grid(padding=(0, 2))
+    for overflow in ("ellipsis", "ellipsis", "fold"):
+        table.add_column(overflow=overflow, no_wrap=overflow != "fold")
     for finding in findings():
-        mark = Text("yes", style="green") if finding.found is not None else Text("no", style="yellow")
-        table.add_row(mark, finding.name, finding.purpose, Text(finding.found or finding.remedy))
+        if finding.found is not None:
+            table.add_row(Text("yes", style="green"), finding.name, Text(finding.found))
+        else:
+            table.add_row(
+                Text("no", style="yellow"), finding.name, Text(f"{finding.purpose}: {finding.remedy}")
+            )
     output.print(table)
 
 
@@ -44,7 +48,7 @@ def findings() -> Iterator[Finding]:
     """Everything that tilegen looks for, in the order in which users need it."""
     tools = find_tools()
     device = present_device()
-    yield Finding("GPU", "running kernels", _device(device), "kernels run in the emulator without one")
+    yield Finding("GPU", "running kernels", _device(device), "the emulator runs them without one")
     yield Finding(
         "CuPy",
         "launching on the GPU",

@@ -33,7 +33,7 @@ def index_buffer(context: Context, buffer: Buffer, node: ast.Subscript) -> Load 
     if len(nodes) > buffer.rank:
         context.fail(
             node,
-            f"{buffer.name} has {buffer.rank} {'axis' if buffer.rank == 1 else 'axes'} but is indexed with {len(nodes)}",
+            f"{buffer.name} has {buffer.rank} axes but is indexed with {len(nodes)}",
             f"its shape is {shape_text(buffer.shape)}",
             [(buffer.location, f"{buffer.name} is declared here")] if buffer.location.line else [],
         )

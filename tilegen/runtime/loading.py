@@ -40,6 +40,16 @@ def import_cupy() -> Any:
     return cupy
 
 
+def require_gpu(cupy: Any) -> None:
+    """Raises DeviceError where CuPy finds no GPU that it can use."""
+    try:
+        count, reason = cupy.cuda.runtime.getDeviceCount(), "none is found"
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        count, reason = 0, str(error)
+    if count == 0:
+        raise DeviceError(f"a GPU is needed here: {reason}\n  remedy: emulate(…) runs kernels without one")
+
+
 def driver_of(cupy: Any) -> DeviceApi:
     """The driver that this CuPy is built for."""
     return hip_api() if cupy.cuda.runtime.is_hip else cuda_api()

@@ -11,7 +11,7 @@ import numpy
 from tilegen.errors import TilegenError
 from tilegen.formula import compile_formulas
 from tilegen.runtime.arrays import numpy_dtype
-from tilegen.runtime.loading import import_cupy
+from tilegen.runtime.loading import import_cupy, require_gpu
 
 if TYPE_CHECKING:
     from tilegen.runtime.compiled import CompiledKernel
@@ -30,8 +30,12 @@ def do_bench(
 
     `function` enqueues on the current stream of CuPy (or torch, where both share one); `warmup` and `rep` are
     milliseconds to spend before and while measuring.
+
+    Raises:
+        DeviceError: no CuPy, or no GPU that it can use.
     """
     cupy = import_cupy()
+    require_gpu(cupy)
     stream = cupy.cuda.get_current_stream()
     function()
     stream.synchronize()
@@ -67,8 +71,10 @@ class Profiler:
 
         Raises:
             ProfileError: when an extent that is open in the kernel is not given.
+            DeviceError: no CuPy, or no GPU that it can use.
         """
         cupy = import_cupy()
+        require_gpu(cupy)
         manifest = self._kernel.manifest
         missing = [name for name in manifest.symbols if name not in extents]
         if missing:
