@@ -35,7 +35,10 @@ __all__ = ["lower_pipelined"]
 
 ADDRESS_REGISTERS = 64  # of a loop, beside its tiles and operands
 LOAD_REGISTERS = 4  # of the 16 bytes of a load
-ADDRESSING = 120  # percent: addresses beside tiles and operands, as clang 19 and 20 allot them
+ADDRESSING = {
+    1: 120,
+    2: 160,
+}  # percent, by LDS stages: tiles and operands with addresses, as clang 19 and 20 allot
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ class Pipeline:
             for which in ("a", "b")
             if from_shared(decision, which)
         )
-        return decision.c.register_count + ADDRESSING * (tiles + operands) // 100
+        return decision.c.register_count + ADDRESSING[self.stages] * (tiles + operands) // 100
 
     def rest(self) -> tuple[Stmt, ...]:
         """The loop's statements without the copies that run ahead."""
