@@ -1,27 +1,26 @@
-// matmul_relu: C from A, B                                                            HIP, gfx90a
+// matmul_relu: C = max(A @ B, 0)                                                      HIP, gfx90a
 //
 // Emitted by tilegen 0.1.0 from examples/matmul.py:13 (sha256 4999f24c). Do not edit; regenerate with
 //   tilegen emit examples/matmul.py:matmul_relu --target gfx90a
 //
-// Launch     grid  bx x by
+// Launch     grid  ceil(N / 128) x ceil(M / 128)
 //            block 128 threads = 2 waves
 //            static LDS 32,768 bytes
 //
-// Arguments  A  fp16 [M, K] row-major, 16-byte aligned
-//            B  fp16 [K, N] row-major, 16-byte aligned
-//            C  fp16 [M, N] row-major, 16-byte aligned
+// Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0
+//            B  fp16 [K, N] row-major, 16-byte aligned, N % 8 == 0
+//            C  fp16 [M, N] row-major, 16-byte aligned, N % 8 == 0
 //            A tensor that is written overlaps no other.
 //
-// Buffer     scope      shape              layout (Shape:Stride, elements)                        bytes  bank conflicts
-// A_shared   LDS        fp16 [2][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)                         16,384  0
-// B_shared   LDS        fp16 [2][32, 128]  Sw<2,3,2> o Sw<3,3,5> o (32, 128):(1, 32)             16,384  0
-// C_staging  shared     fp16 [2, 32, 128]  Sw<3,3,4> o (2, 32, 128):(4096, 128, 1)               16,384  0
-// C_local    registers  fp32 [128, 128]    ((32, 2, 2), (8, 8, 2)):((128, 8, 8192), (1, 16,
-//                                            4096)) -> 128 a thread                                   -  -
+// Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
+// A_shared   LDS        fp16 [2][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)              16,384  0
+// B_shared   LDS        fp16 [2][32, 128]  Sw<2,3,2> o Sw<3,3,5> o (32, 128):(1, 32)  16,384  0
+// C_staging  LDS        fp16 [2, 32, 128]  Sw<3,3,4> o (2, 32, 128):(4096, 128, 1)    16,384  0
+// C_local    registers  fp32 [128, 128]    ((32, 2, 2), (8, 8, 2)):((128, 8, 8192), (1, 16, 4096)) -> 128 a thread
 //
-// Pipeline   math by mfma_f32_32x32x8_f16
-//            k: tile k + 2 global -> registers, tile k + 1 registers -> LDS, tile k LDS -> operands; num_stages=3: 2 in
+// Pipeline   k: tile k + 2 global -> registers, tile k + 1 registers -> LDS, tile k LDS -> operands; num_stages=3: 2 in
 //            LDS, 1 in registers; one barrier a tile
+//            math by mfma_f32_32x32x8_f16
 
 #ifndef __HIPCC_RTC__
 #include <hip/hip_runtime.h>
@@ -183,15 +182,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int wave = threadIdx.x / 64;
   const int lane = threadIdx.x % 64;
   // [mi][ni][r] is row 64 * wave + lane % 32 + 32 * mi, column 8 * (lane / 32) + 32 * ni + r % 8 + 16 * (r / 8)
-  float C_local[2][4][16];
-
-  // matmul.py:24  T.clear(C_local)
-#pragma unroll
-  for (int mi = 0; mi < 2; ++mi)
-#pragma unroll
-    for (int ni = 0; ni < 4; ++ni)
-#pragma unroll
-      for (int r = 0; r < 16; ++r) C_local[mi][ni][r] = 0.0f;
+  float C_local[2][4][16] = {};  // matmul.py:24  T.clear(C_local)
 
   // matmul.py:26  T.copy(A[by * block_M, k * block_K], A_shared)
   fp16x8 A_next[4];
@@ -285,8 +276,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     store_B(1 - stage);
     load_A(k + 2);
     load_B(k + 2);
-
-    // matmul.py:28
     read_operands(1, stage, 1);
     multiply(0);
     schedule<12, 1, 1, 1, 1>();
@@ -301,7 +290,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) hold_accumulators(C_local[mi][ni]);
 
-  // matmul.py:29  for i, j in T.Parallel(block_M, block_N)
+  // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)
 #pragma unroll
   for (int mi = 0; mi < 2; ++mi)
 #pragma unroll
@@ -339,17 +328,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __HIPCC_RTC__
 
-// Enqueues C from A, B on the stream. Returns hipErrorInvalidValue for arguments that break the contract above.
+// Enqueues C = max(A @ B, 0) on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t matmul_relu_launch(const _Float16* A, const _Float16* B, _Float16* C, int M, int N, int K,
                                          hipStream_t stream) {
-  if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return hipErrorInvalidValue;
-  if ((reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C)) % 16 != 0)
+  if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0 || K > 8388607 || N > 33554431 || N > 8388607)
     return hipErrorInvalidValue;
+  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
+  if (addresses % 16 != 0) return hipErrorInvalidValue;
 
-  const u64 blocks_x = (u64(N) + 128 - 1) / 128;
-  const u64 blocks_y = (u64(M) + 128 - 1) / 128;
+  const u64 blocks_x = (u64(N) + kBlockN - 1) / kBlockN;
+  const u64 blocks_y = (u64(M) + kBlockM - 1) / kBlockM;
   if (blocks_x == 0 || blocks_y == 0) return hipSuccess;
-  if (blocks_x > 0x7FFFFFFF || blocks_y > 0xFFFF) return hipErrorInvalidValue;
+  if (blocks_x > 0x7FFFFFFF || blocks_y > 0xFFFF) return hipErrorInvalidValue;  // more than a grid holds
   // HIP counts the threads of a grid in 32 bits
   if (blocks_x * blocks_y * kThreads > 0xFFFFFFFF) return hipErrorInvalidValue;
   matmul_relu<<<dim3(u32(blocks_x), u32(blocks_y)), kThreads, 0, stream>>>(A, B, C, M, N, K);
