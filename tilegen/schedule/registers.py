@@ -29,7 +29,7 @@ def live_registers(kernel: Kernel, decisions: Decisions) -> int:
 
     A fragment lives from the first statement that mentions it to the last one, and to the end of a loop that mentions
     it as well. One that passes from an element-wise statement to the next statement takes none: its elements are used
-    one by one as they are computed.
+    one by one as they are computed. A reduction that adds to what its target holds has partial results beside it.
     """
     spans: dict[str, tuple[int, int]] = {}
     leaves: list[Stmt] = []
@@ -41,10 +41,19 @@ def live_registers(kernel: Kernel, decisions: Decisions) -> int:
     return max(
         (
             sum(sizes.get(name, 0) for name, (first, last) in spans.items() if first <= at <= last)
-            for at in range(len(leaves))
+            + _partial_results(leaf, decisions)
+            for at, leaf in enumerate(leaves)
         ),
         default=0,
     )
+
+
+def _partial_results(statement: Stmt, decisions: Decisions) -> int:
+    match statement:
+        case Reduce(target=target, clear=False):
+            return _registers(target.buffer, decisions)
+        case _:
+            return 0
 
 
 def _number(statements: tuple[Stmt, ...], leaves: list[Stmt], spans: dict[str, tuple[int, int]]) -> None:
