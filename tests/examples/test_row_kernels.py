@@ -61,7 +61,7 @@ def runs() -> Iterator[Any]:
                 yield pytest.param(name, columns, rows, parameters, dtype, schedule, target, id=what)
 
 
-@pytest.mark.parametrize(("name", "columns", "rows", "parameters", "dtype", "schedule", "target"), runs())
+@pytest.mark.parametrize(("name", "columns", "rows", "parameters", "dtype", "schedule", "target"), list(runs()))
 def test_any_width_is_right(
     require_tool: Callable[[str], None],
     name: str,
