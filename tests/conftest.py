@@ -6,7 +6,9 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +38,8 @@ def _need_host_compiler() -> None:
 
 
 def _need_clang_format() -> None:
-    if not shutil.which("clang-format"):
+    beside = Path(sys.executable).with_name("clang-format")
+    if not beside.exists() and not shutil.which("clang-format"):
         raise ToolMissing("clang-format", "pip install clang-format==19.*")
 
 

@@ -6,6 +6,7 @@ import heapq
 from functools import lru_cache
 
 from tilegen.emit.annotate import Token, annotated
+from tilegen.emit.columns import in_columns
 from tilegen.emit.layout import State, initial_state, may_break, must_break, put_on_line, put_on_new_line
 from tilegen.emit.lines import COLUMNS, Line, comment_lines
 
@@ -48,7 +49,7 @@ def wrapped(line: Line) -> list[Line]:
         return comment_lines(line.comment, line.indent)
     if not line.code or line.code.startswith("#") or line.indent + len(line.code) <= COLUMNS:
         return [line]
-    pieces = _broken(line.code, line.comment, line.indent)
+    pieces = in_columns(line.code, line.indent) or _broken(line.code, line.comment, line.indent)
     lines = [Line(text, "", column) for column, text in pieces]
     return [*lines[:-1], Line(lines[-1].code, line.comment, lines[-1].indent)]
 

@@ -1,0 +1,394 @@
+// attention: O, LSE from Q, K, V                                                      CUDA, sm_80
+//
+// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 d4dbe324). Do not edit; regenerate with
+//   tilegen emit examples/attention.py:attention --target sm_80 --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
+//     S_k=4096 --dim H_kv=32 --set causal=True
+//
+// Launch     grid  32 x 32 x 4
+//            block 256 threads = 8 warps
+//            dynamic shared memory 163,840 bytes
+//
+// Arguments  Q    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            K    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            V    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            LSE  fp32 [4, 32, 4096] row-major, 16-byte aligned
+//            A tensor that is written overlaps no other.
+//
+// Buffer             scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
+// Q_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
+// K_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// V_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// S, O_local         registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8))
+//                                                     -> 64 a thread
+// P                  registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8))
+//                                                     -> 64 a thread
+// m, m_old, alpha,   registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8) -> 2 a thread
+// l, l_block
+//
+// Pipeline   loop j: 2 stages, loads by cp.async 1 iteration ahead; one barrier an iteration
+//            math by SM80_16x8x16_F32F16F16F32_TN
+//            attention.py:53 runs only in iterations that the border of its mask crosses
+//            l: each lane sums for itself, lanes meet once behind the loop
+
+#include <cuda_fp16.h>
+
+#ifndef __CUDACC_RTC__
+#include <cuda_runtime.h>
+#endif
+
+namespace {
+
+// --------------------------------------------------------------------------------------------- device types
+
+#define TILEGEN_DEVICE __device__ __forceinline__
+
+using u32 = unsigned int;
+using i64 = long long;
+using u64 = unsigned long long;
+
+// --------------------------------------------------------------------------------------------- configuration
+
+constexpr int kBlockM = 128;
+constexpr int kBlockN = 128;
+constexpr int kThreads = 256;
+constexpr int kSK = 4096;
+constexpr int kSQ = 4096;
+constexpr int kH = 32;
+constexpr int kD = 128;
+constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
+constexpr int kStages = 2;
+constexpr float kScale = 0.12751743f;
+
+struct alignas(1024) SharedStorage {
+  half Q_shared[kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
+  half K_shared[kStages][kD / kSwizzleColumns][kBlockN][kSwizzleColumns];
+  half V_shared[kStages][kD / kSwizzleColumns][kBlockN][kSwizzleColumns];
+};
+
+constexpr int kSharedBytes = sizeof(SharedStorage);
+
+static_assert(kSharedBytes == 163840, "the shared memory that the header above states");
+
+// --------------------------------------------------------------------------------------------- device primitives
+// clang-format off: operands of inline PTX stay one group a line
+
+// cvta.to.shared: PTX ISA 9.7.9.20
+TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
+
+// Dynamic shared memory, laid out as Storage
+template <class Storage>
+TILEGEN_DEVICE Storage& shared_storage() {
+  extern __shared__ __align__(1024) char shared_bytes[];
+  return *reinterpret_cast<Storage*>(shared_bytes);
+}
+
+// cp.async: PTX ISA 9.7.9.25
+// 16 bytes, past L1; zeros where the source is not inside.
+struct SM80_CP_ASYNC_CACHEGLOBAL_ZFILL {
+  static TILEGEN_DEVICE void copy(void* shared, const void* global, bool inside) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 : : "r"(shared_address(shared)), "l"(global), "r"(inside ? 16 : 0) : "memory");
+  }
+};
+
+TILEGEN_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// At most kPending of the thread's groups are still under way.
+template <int kPending>
+TILEGEN_DEVICE void cp_async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(kPending) : "memory"); }
+
+// ldmatrix: PTX ISA 9.7.14.5.15
+// 4 matrices of 8 x 8; lane 8 i + r points at row r of matrix i.
+TILEGEN_DEVICE void ldmatrix_x4(u32 (&fragment)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(shared_address(row)) : "memory");
+}
+
+// 4 matrices of 8 x 8, transposed; lane 8 i + r points at row r of matrix i.
+TILEGEN_DEVICE void ldmatrix_x4_trans(u32 (&fragment)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(shared_address(row)) : "memory");
+}
+
+// mma.m16n8k16: PTX ISA 9.7.14.5.8. D[16, 8] += A[16, 16] B[16, 8]; A row-major, B column-major.
+struct SM80_16x8x16_F32F16F16F32_TN {
+  static TILEGEN_DEVICE void fma(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+};
+
+// ex2: PTX ISA 9.7.3.21; relative error 2^-22, exp2(-inf) = 0
+TILEGEN_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// clang-format on
+
+// --------------------------------------------------------------------------------------------- device helpers
+
+TILEGEN_DEVICE float infinity() { return __int_as_float(0x7F800000); }
+
+}  // namespace
+
+// --------------------------------------------------------------------------------------------- kernel
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    attention(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O,
+              float* __restrict__ LSE) {
+  SharedStorage& shared = shared_storage<SharedStorage>();
+
+  const int bx = blockIdx.x;
+  const int h = blockIdx.y;
+  const int b_ = blockIdx.z;
+
+  // attention.py:49  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+  const int keys = min((bx + 1) * kBlockM, kSK);
+  const int j_tiles = (keys + kBlockN - 1) / kBlockN;
+  const int thread = threadIdx.x;
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  // [mi][ni][r] is row 16 * warp + lane / 4 + 16 * mi + 8 * (r / 2), column 2 * (lane % 4) + 8 * ni + r % 2
+  float S[1][16][4];
+  float O_local[1][16][4] = {};  // attention.py:46  T.fill(O_local, 0)
+  // [mi][ni][r] is row 16 * warp + lane / 4 + 16 * mi + 8 * (r / 2 % 2),
+  // column 2 * (lane % 4) + 16 * ni + r % 2 + 8 * (r / 4)
+  alignas(4) half P[1][8][8];
+  // [mi][r] is element 16 * warp + lane / 4 + 16 * mi + 8 * r
+  float m[1][2], m_old[1][2], alpha[1][2], l_block[1][2];
+  float l[1][2] = {};  // attention.py:47  T.fill(l, 0)
+
+  // attention.py:45  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+#pragma unroll 2
+  for (int mi = 0; mi < 8; ++mi) {
+    const int row = 2 * warp + lane / 16 + 16 * mi;
+    const int column = 8 * (lane % 16);
+    *reinterpret_cast<uint4*>(
+        &shared.Q_shared[column / kSwizzleColumns][row][(column % kSwizzleColumns) ^ (8 * (row % 8))]) =
+        *reinterpret_cast<const uint4*>(&Q[((b_ * kSQ + bx * kBlockM + row) * kH + h) * kD + column]);
+  }
+
+  // attention.py:48  T.fill(m, -T.infinity(T.float32))
+#pragma unroll
+  for (int r = 0; r < 2; ++r) m[0][r] = -infinity();
+
+  // of this thread's first chunk of K_shared
+  const half* K_shared_source = &K[i64(b_) * 16777216 + i64(thread / 16) * 4096 + i64(h) * kD + 8 * (thread % 16)];
+  // of this thread's first chunk of V_shared
+  const half* V_shared_source = &V[i64(b_) * 16777216 + i64(thread / 16) * 4096 + i64(h) * kD + 8 * (thread % 16)];
+  // Starts the loads of iteration j into a stage of the ring
+  // attention.py:51  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+  const auto load_tiles = [&](int stage, int j) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int row = thread / 16 + 16 * i;
+      const int column = 8 * (thread % 16);
+      SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(&shared.K_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
+                                            &K_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096],
+                                            j * kBlockN + row < kSK);
+    }
+
+    // attention.py:68  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int row = thread / 16 + 16 * i;
+      const int column = 8 * (thread % 16);
+      SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(&shared.V_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
+                                            &V_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096],
+                                            j * kBlockN + row < kSK);
+    }
+  };
+
+  for (int stage = 0; stage < kStages - 1; ++stage) {
+    if (stage < j_tiles) load_tiles(stage, stage);
+    cp_async_commit();
+  }
+
+  // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+  for (int j = 0; j < j_tiles; ++j) {
+    cp_async_wait<0>();
+    __syncthreads();
+    // The tile has landed, and all threads have left the one before it: its stage takes the next load
+    const int j_ahead = j + kStages - 1;
+    if (j_ahead < j_tiles) load_tiles(j_ahead % kStages, j_ahead);
+    cp_async_commit();
+
+    const int stage = j % kStages;
+    __syncthreads();
+
+    // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+#pragma unroll
+    for (int ni = 0; ni < 16; ++ni)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) S[0][ni][r] = 0.0f;
+    {
+      u32 a[1][4];
+      u32 b[16][2];
+#pragma unroll
+      for (int kk = 0; kk < kD / 16; ++kk) {
+#pragma unroll
+        for (int mi = 0; mi < 1; ++mi)
+          ldmatrix_x4(a[mi],
+                      &shared.Q_shared[(2 * kk + lane / 16) / 8][16 * warp + 16 * mi + lane % 16]
+                                      [8 * (((2 * kk + lane / 16) % 8) ^ ((16 * warp + 16 * mi + lane % 16) % 8))]);
+#pragma unroll
+        for (int ni = 0; ni < 16; ni += 2)
+          ldmatrix_x4(
+              reinterpret_cast<u32(&)[4]>(b[ni]),
+              &shared.K_shared[stage][(2 * kk + lane / 8 % 2) / 8][8 * ni + lane % 8 + 8 * (lane / 16)]
+                              [8 * (((2 * kk + lane / 8 % 2) % 8) ^ ((8 * ni + lane % 8 + 8 * (lane / 16)) % 8))]);
+#pragma unroll
+        for (int mi = 0; mi < 1; ++mi)
+#pragma unroll
+          for (int ni = 0; ni < 16; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(S[mi][ni], a[mi], b[ni]);
+      }
+    }
+
+    // attention.py:53  for i, n in T.Parallel(block_M, block_N)
+    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
+      // attention.py:55  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+#pragma unroll
+      for (int ni = 0; ni < 16; ++ni)
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+          const int i = 16 * warp + lane / 4 + 8 * (r / 2);
+          const int n = 2 * (lane % 4) + 8 * ni + r % 2;
+          const int last = min(bx * kBlockM + i, 4095);
+          S[0][ni][r] = j * kBlockN + n <= last ? S[0][ni][r] : -infinity();
+        }
+    }
+
+    // attention.py:56  T.copy(m, m_old)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) m_old[0][r] = m[0][r];
+
+    // attention.py:57  T.reduce_max(S, m, dim=1, clear=False)
+#pragma unroll
+    for (int ni = 0; ni < 16; ++ni)
+#pragma unroll
+      for (int r = 0; r < 4; r += 2) m[0][r / 2] = fmaxf(m[0][r / 2], fmaxf(S[0][ni][r], S[0][ni][r + 1]));
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m[0][r] = fmaxf(m[0][r], __shfl_xor_sync(~0u, m[0][r], 1));
+      m[0][r] = fmaxf(m[0][r], __shfl_xor_sync(~0u, m[0][r], 2));
+    }
+
+    // attention.py:59  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) alpha[0][r] = exp2_approx((m_old[0][r] - m[0][r]) * kScale);
+
+    // attention.py:61  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+#pragma unroll
+    for (int ni = 0; ni < 16; ++ni)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) S[0][ni][r] = exp2_approx(S[0][ni][r] * kScale - m[0][r / 2] * kScale);
+
+    // attention.py:62  T.reduce_sum(S, l_block, dim=1)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) l_block[0][r] = 0.0f;
+#pragma unroll
+    for (int ni = 0; ni < 16; ++ni)
+#pragma unroll
+      for (int r = 0; r < 4; r += 2) l_block[0][r / 2] += S[0][ni][r] + S[0][ni][r + 1];
+
+    // attention.py:64  l[i] = l[i] * alpha[i] + l_block[i]
+#pragma unroll
+    for (int r = 0; r < 2; ++r) l[0][r] = l[0][r] * alpha[0][r] + l_block[0][r];
+
+    // attention.py:65  T.copy(S, P)
+#pragma unroll
+    for (int ni = 0; ni < 8; ++ni)
+#pragma unroll
+      for (int r = 0; r < 8; r += 2)
+        *reinterpret_cast<half2*>(&P[0][ni][r]) =
+            __floats2half2_rn(S[0][2 * ni + r / 4][2 * (r / 2 % 2)], S[0][2 * ni + r / 4][2 * (r / 2 % 2) + 1]);
+
+    // attention.py:67  O_local[i, d] *= alpha[i]
+#pragma unroll
+    for (int ni = 0; ni < 16; ++ni)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) O_local[0][ni][r] *= alpha[0][r / 2];
+
+    // attention.py:69  T.gemm(P, V_shared, O_local)
+    {
+      u32 b[16][2];
+#pragma unroll
+      for (int kk = 0; kk < kBlockN / 16; ++kk) {
+#pragma unroll
+        for (int ni = 0; ni < 16; ni += 2)
+          ldmatrix_x4_trans(reinterpret_cast<u32(&)[4]>(b[ni]),
+                            &shared.V_shared[stage][(ni + lane / 16) / 8][16 * kk + lane % 16]
+                                            [8 * (((ni + lane / 16) % 8) ^ ((16 * kk + lane % 16) % 8))]);
+#pragma unroll
+        for (int mi = 0; mi < 1; ++mi)
+#pragma unroll
+          for (int ni = 0; ni < 16; ++ni)
+            SM80_16x8x16_F32F16F16F32_TN::fma(O_local[mi][ni], reinterpret_cast<const u32(&)[4]>(P[mi][kk][0]), b[ni]);
+      }
+    }
+  }
+  cp_async_wait<0>();
+
+  // attention.py:62
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    l[0][r] += __shfl_xor_sync(~0u, l[0][r], 1);
+    l[0][r] += __shfl_xor_sync(~0u, l[0][r], 2);
+  }
+
+  // attention.py:71  alpha[i] = 1 / l[i]
+#pragma unroll
+  for (int r = 0; r < 2; ++r) alpha[0][r] = 1.0f / l[0][r];
+
+  // attention.py:73  O_local[i, d] *= alpha[i]
+#pragma unroll
+  for (int ni = 0; ni < 16; ++ni)
+#pragma unroll
+    for (int r = 0; r < 4; ++r) O_local[0][ni][r] *= alpha[0][r / 2];
+
+  // attention.py:74  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+#pragma unroll
+  for (int ni = 0; ni < 16; ++ni)
+#pragma unroll
+    for (int r = 0; r < 4; r += 2) {
+      const int row = 16 * warp + lane / 4 + 4 * r;
+      const int column = 2 * (lane % 4) + 8 * ni;
+      *reinterpret_cast<half2*>(&O[((b_ * kSQ + bx * kBlockM + row) * kH + h) * kD + column]) =
+          __floats2half2_rn(O_local[0][ni][r], O_local[0][ni][r + 1]);
+    }
+
+  // attention.py:76  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int i = 16 * warp + lane / 4 + 8 * r;
+    if (lane % 4 == 0) LSE[(b_ * kH + h) * kSQ + bx * kBlockM + i] = m[0][r] * 0.088388346f + logf(l[0][r]);
+  }
+}
+
+// --------------------------------------------------------------------------------------------- host
+
+#ifndef __CUDACC_RTC__
+
+constexpr int kB = 4;
+
+// Enqueues O, LSE from Q, K, V on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
+extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
+                                        cudaStream_t stream) {
+  const u64 addresses = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) |
+                        reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
+  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+
+  cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error != cudaSuccess) return error;
+
+  attention<<<dim3(32, kH, kB), kThreads, kSharedBytes, stream>>>(Q, K, V, O, LSE);
+  return cudaGetLastError();
+}
+
+#endif  // __CUDACC_RTC__

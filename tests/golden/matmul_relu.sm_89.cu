@@ -1,0 +1,261 @@
+// matmul_relu: C = max(A @ B, 0)                                                      CUDA, sm_89
+//
+// Emitted by tilegen 0.1.0 from examples/matmul.py:13 (sha256 4999f24c). Do not edit; regenerate with
+//   tilegen emit examples/matmul.py:matmul_relu --target sm_89 --dim M=4096 --dim K=4096 --dim N=4096
+//
+// Launch     grid  32 * 32, one tile a block
+//            block 128 threads = 4 warps
+//            dynamic shared memory 49,152 bytes
+//
+// Arguments  A  fp16 [4096, 4096] row-major, 16-byte aligned
+//            B  fp16 [4096, 4096] row-major, 16-byte aligned
+//            C  fp16 [4096, 4096] row-major, 16-byte aligned
+//            A tensor that is written overlaps no other.
+//
+// Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
+// A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)              24,576  0
+// B_shared   shared     fp16 [3][32, 128]  Sw<3,3,3> o (32, (64, 2)):(64, (1, 2048))  24,576  0
+// C_local    registers  fp32 [128, 128]    ((4, 8, 2, 2), (2, 2, 8, 4)):((2, 128, 8192, 64), (1, 1024, 8, 2048))
+//                                            -> 128 a thread
+//
+// Pipeline   loop k: 3 stages, loads by cp.async 2 iterations ahead; one barrier an iteration
+//            math by SM80_16x8x16_F32F16F16F32_TN
+
+#include <cuda_fp16.h>
+
+#ifndef __CUDACC_RTC__
+#include <cuda_runtime.h>
+#endif
+
+namespace {
+
+// --------------------------------------------------------------------------------------------- device types
+
+#define TILEGEN_DEVICE __device__ __forceinline__
+
+using u32 = unsigned int;
+using i64 = long long;
+using u64 = unsigned long long;
+
+// --------------------------------------------------------------------------------------------- configuration
+
+constexpr int kBlockM = 128;
+constexpr int kBlockN = 128;
+constexpr int kBlockK = 32;
+constexpr int kThreads = 128;
+constexpr int kTilesBx = 32;      // T.ceildiv(N, block_N)
+constexpr int kTilesBy = 32;      // T.ceildiv(M, block_M)
+constexpr int kRasterGroup = 16;  // tile rows walked together, so that what they share stays in L2
+constexpr int kStages = 3;
+constexpr int kTilesK = 128;  // iterations of k
+constexpr int kK = 4096;
+constexpr int kN = 4096;
+constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
+
+struct alignas(1024) SharedStorage {
+  half B_shared[kStages][kBlockN / kSwizzleColumns][kBlockK][kSwizzleColumns];
+  half A_shared[kStages][kBlockM][kBlockK];
+};
+
+constexpr int kSharedBytes = sizeof(SharedStorage);
+
+static_assert(kSharedBytes == 49152, "the shared memory that the header above states");
+
+// --------------------------------------------------------------------------------------------- device primitives
+// clang-format off: operands of inline PTX stay one group a line
+
+// cvta.to.shared: PTX ISA 9.7.9.20
+TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
+
+// Dynamic shared memory, laid out as Storage
+template <class Storage>
+TILEGEN_DEVICE Storage& shared_storage() {
+  extern __shared__ __align__(1024) char shared_bytes[];
+  return *reinterpret_cast<Storage*>(shared_bytes);
+}
+
+// cp.async: PTX ISA 9.7.9.25
+// 16 bytes, past L1.
+struct SM80_CP_ASYNC_CACHEGLOBAL {
+  static TILEGEN_DEVICE void copy(void* shared, const void* global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(shared_address(shared)), "l"(global) : "memory");
+  }
+};
+
+TILEGEN_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// At most kPending of the thread's groups are still under way.
+template <int kPending>
+TILEGEN_DEVICE void cp_async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(kPending) : "memory"); }
+
+// ldmatrix: PTX ISA 9.7.14.5.15
+// 4 matrices of 8 x 8; lane 8 i + r points at row r of matrix i.
+TILEGEN_DEVICE void ldmatrix_x4(u32 (&fragment)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(shared_address(row)) : "memory");
+}
+
+// 4 matrices of 8 x 8, transposed; lane 8 i + r points at row r of matrix i.
+TILEGEN_DEVICE void ldmatrix_x4_trans(u32 (&fragment)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(shared_address(row)) : "memory");
+}
+
+// mma.m16n8k16: PTX ISA 9.7.14.5.8. D[16, 8] += A[16, 16] B[16, 8]; A row-major, B column-major.
+struct SM80_16x8x16_F32F16F16F32_TN {
+  static TILEGEN_DEVICE void fma(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+};
+
+// clang-format on
+
+// --------------------------------------------------------------------------------------------- device helpers
+
+struct TileCoordinates {
+  int bx, by;
+};
+
+// Panels of kRasterGroup tile rows, column by column inside a panel
+TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int bx_tiles, int by_tiles) {
+  const int panel = tile / (kRasterGroup * bx_tiles);
+  const int first_row = panel * kRasterGroup;
+  const int rows = min(by_tiles - first_row, kRasterGroup);
+  const int local = tile - panel * kRasterGroup * bx_tiles;
+  return {local / rows, first_row + local % rows};
+}
+
+}  // namespace
+
+// --------------------------------------------------------------------------------------------- kernel
+
+extern "C" __global__ void __launch_bounds__(kThreads, 2)
+    matmul_relu(const half* __restrict__ A, const half* __restrict__ B, half* __restrict__ C) {
+  SharedStorage& shared = shared_storage<SharedStorage>();
+
+  const TileCoordinates at = tile_coordinates(blockIdx.x, kTilesBx, kTilesBy);
+  const int bx = at.bx;
+  const int by = at.by;
+  const int thread = threadIdx.x;
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  // [mi][ni][r] is row 64 * (warp % 2) + lane / 4 + 16 * mi + 8 * (r / 2),
+  // column 64 * (warp / 2) + 2 * (lane % 4) + 8 * ni + r % 2
+  float C_local[4][8][4] = {};  // matmul.py:24  T.clear(C_local)
+
+  // of this thread's first chunk of A_shared
+  const half* A_shared_source = &A[i64(by * kBlockM + thread / 4) * kK + 8 * (thread % 4)];
+  // of this thread's first chunk of B_shared
+  const half* B_shared_source = &B[i64(thread / 16) * kN + bx * kBlockN + 8 * (thread % 16)];
+  // Starts the loads of iteration k into a stage of the ring
+  const auto load_tiles = [&](int stage, int k) {  // matmul.py:26  T.copy(A[by * block_M, k * block_K], A_shared)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = thread / 4 + 32 * i;
+      const int column = 8 * (thread % 4);
+      SM80_CP_ASYNC_CACHEGLOBAL::copy(&shared.A_shared[stage][row][column ^ (8 * (row / 2 % 4))],
+                                      &A_shared_source[i64(32 * i) * kK + k * kBlockK]);
+    }
+
+    // matmul.py:27  T.copy(B[k * block_K, bx * block_N], B_shared)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = thread / 16 + 8 * i;
+      const int column = 8 * (thread % 16);
+      SM80_CP_ASYNC_CACHEGLOBAL::copy(&shared.B_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
+                                      &B_shared_source[i64(k * kBlockK) * kN + i64(8 * i) * kN]);
+    }
+  };
+
+  for (int stage = 0; stage < kStages - 1; ++stage) {
+    load_tiles(stage, stage);
+    cp_async_commit();
+  }
+
+  u32 a[2][4][4];
+  u32 b[2][8][2];
+  // Reads the operands of one step of 16 k from a stage into a slot of registers
+  const auto load_operands = [&](int slot, int stage, int step) {
+#pragma unroll
+    for (int mi = 0; mi < 4; ++mi)
+      ldmatrix_x4(a[slot][mi],
+                  &shared.A_shared[stage][64 * (warp % 2) + 16 * mi + lane % 16]
+                                  [8 * ((2 * step + lane / 16) ^ ((64 * (warp % 2) + 16 * mi + lane % 16) / 2 % 4))]);
+#pragma unroll
+    for (int ni = 0; ni < 8; ni += 2)
+      ldmatrix_x4_trans(
+          reinterpret_cast<u32(&)[4]>(b[slot][ni]),
+          &shared.B_shared[stage][(8 * (warp / 2) + ni + lane / 16) / 8][16 * step + lane % 16]
+                          [8 * (((8 * (warp / 2) + ni + lane / 16) % 8) ^ ((16 * step + lane % 16) % 8))]);
+  };
+
+  cp_async_wait<kStages - 2>();
+  __syncthreads();
+  load_operands(0, 0, 0);
+  // matmul.py:25  for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages)
+  for (int k = 0; k < kTilesK; ++k) {
+    const int stage = k % kStages;
+
+    // matmul.py:28  T.gemm(A_shared, B_shared, C_local)
+#pragma unroll
+    for (int kk = 0; kk < kBlockK / 16; ++kk) {
+      if (kk + 1 < kBlockK / 16) {  // one step of 16 k ahead; at the end of the tile, in the next one
+        load_operands((kk + 1) % 2, stage, kk + 1);
+      } else if (k + 1 < kTilesK) {
+        cp_async_wait<kStages - 2>();
+        __syncthreads();
+        load_operands(0, (k + 1) % kStages, 0);
+      }
+      if (kk == 0) {  // all threads have left the tile before this one
+        const int k_ahead = k + kStages - 1;
+        if (k_ahead < kTilesK) load_tiles(k_ahead % kStages, k_ahead);
+        cp_async_commit();
+      }
+#pragma unroll
+      for (int mi = 0; mi < 4; ++mi)
+#pragma unroll
+        for (int ni = 0; ni < 8; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(C_local[mi][ni], a[kk % 2][mi], b[kk % 2][ni]);
+    }
+  }
+  cp_async_wait<0>();
+
+  // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)
+#pragma unroll
+  for (int mi = 0; mi < 4; ++mi)
+#pragma unroll
+    for (int ni = 0; ni < 8; ++ni)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) C_local[mi][ni][r] = fmaxf(C_local[mi][ni][r], 0.0f);
+
+  // matmul.py:31  T.copy(C_local, C[by * block_M, bx * block_N])
+#pragma unroll
+  for (int mi = 0; mi < 4; ++mi)
+#pragma unroll
+    for (int ni = 0; ni < 8; ++ni)
+#pragma unroll
+      for (int r = 0; r < 4; r += 2) {
+        const int row = 64 * (warp % 2) + lane / 4 + 16 * mi + 4 * r;
+        const int column = 64 * (warp / 2) + 2 * (lane % 4) + 8 * ni;
+        *reinterpret_cast<half2*>(&C[(by * kBlockM + row) * kN + bx * kBlockN + column]) =
+            __floats2half2_rn(C_local[mi][ni][r], C_local[mi][ni][r + 1]);
+      }
+}
+
+// --------------------------------------------------------------------------------------------- host
+
+#ifndef __CUDACC_RTC__
+
+// Enqueues C = max(A @ B, 0) on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
+extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, cudaStream_t stream) {
+  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
+  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+
+  matmul_relu<<<kTilesBx * kTilesBy, kThreads, kSharedBytes, stream>>>(A, B, C);
+  return cudaGetLastError();
+}
+
+#endif  // __CUDACC_RTC__
