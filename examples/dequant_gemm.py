@@ -18,7 +18,7 @@ def word_of(n, k, order="mma"):
 
     The weights are the left operand of the product, and what one thread multiplies in four steps are four neighbouring
     words. "mma" is the order of mma.m16n8k16 and of wgmma, whose lane 4 (n % 8) + k % 8 / 2 takes a word for 16 rows;
-    "mfma" that of v_mfma, whose lanes n % 16 take a word for 8 rows. Each is right on all targets.
+    "mfma" that of v_mfma of 32 x 32, whose lane n % 32 takes a word for 8 rows. Each is right on all targets.
     """
     if order == "mfma":
         return k // 64 * 128 + (n % 16 + k // 8 % 2 * 16) * 4 + k // 16 % 4
@@ -32,9 +32,9 @@ def shift_of(n, k, order="mma"):
     return (n // 8 % 2 + k // 8 % 2 * 2 + k % 2 * 4) * 4
 
 
-def rows_for(M):
-    """Rows of a block: as many as A has, from 16 to 64, a power of two."""
-    return min(64, max(16, 1 << (M - 1).bit_length()))
+def rows_for(M, order):
+    """Rows of a block: as many as A has, a power of two, at most 64; what one instruction takes at least."""
+    return min(64, max(32 if order == "mfma" else 16, 1 << (M - 1).bit_length()))
 
 
 word, shift = T.macro(word_of), T.macro(shift_of)
@@ -62,7 +62,7 @@ def dequant_gemm(
     W: T.Tensor((N // 16, K * 2), T.int32)
     C = T.empty((M, N), T.float16)
     if not block_M:
-        block_M = rows_for(M)
+        block_M = rows_for(M, order)
     with T.Kernel(
         T.ceildiv(N, block_N),
         T.ceildiv(M, block_M),
@@ -100,6 +100,7 @@ def dequant_gemm(
 
 
 kernel = dequant_gemm
+targets = ("sm_80", "sm_89", "sm_90a")  # of the order that `inputs` packs; CDNA's is "mfma"
 tolerance = 1e-3  # of the relative Frobenius norm; fp16 output rounds to about 3e-4
 schedules = tuple(  # for benchmarks on Hopper
     dict(zip(("block_M", "block_N", "block_K", "num_stages", "threads", "cluster"), schedule, strict=True))
@@ -147,7 +148,9 @@ def unpack(words, order="mma"):
     """The 4-bit numbers [K, N] of `pack`."""
     panels, length = words.shape
     k, n = np.arange(length // 2)[:, None], np.arange(panels * 16)[None, :]
-    return words.view(np.uint32)[n // 16, word_of(n, k, order)] >> shift_of(n, k, order).astype(np.uint32) & 15
+    return (
+        words.view(np.uint32)[n // 16, word_of(n, k, order)] >> shift_of(n, k, order).astype(np.uint32) & 15
+    )
 
 
 def dequantise(words, scale, zero, order="mma"):

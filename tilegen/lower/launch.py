@@ -37,7 +37,8 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
             resident = c.mul(plan.blocks_per_multiprocessor, Name("multiprocessors"))
             if size > 1:
                 blocks = cluster_constant(context)
-                resident = c.operation("*", c.operation("/", resident, blocks), blocks)
+                # Whole clusters, and one at least: a slice of a device may have fewer multiprocessors.
+                resident = c.operation("*", c.call("max", c.operation("/", resident, blocks), one), blocks)
             count = c.call("min", count, resident)
         grid = (count, one, one)
     else:
