@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from tilegen.ir.nodes import Buffer, Copy, Fill, For, Gemm, If, Persistent, Stmt
+from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Stmt
 from tilegen.lower.barriers import reads_asynchronously
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
@@ -84,7 +84,7 @@ class Consumers:
                 continue
             if self.interleaving is not None and self.interleaving.produces(statement):
                 continue  # part of its gemm
-            last = [h for h in mine if _last_reader(statements, position, h)]
+            last = [h for h in mine if self.refilled(h) and _last_reader(statements, position, h)]
             out += self.before(statement, mine)
             out += self.statement(statement, last)
         for name in [name for name in self.context.taken if name.startswith("descriptor_")]:
@@ -103,8 +103,6 @@ class Consumers:
                 out = [*self.pipelined(statement), *after_loop(self.context, statement)]
             case For() | If() | Persistent():
                 out = [*self.nested(statement), *after_loop(self.context, statement)]
-            case Fill() if statement in self.context.folded.fills:
-                return []
             case Copy() if statement in self.context.plan.staging:
                 out = [
                     *self.context.comment(statement.location),
@@ -244,7 +242,14 @@ class Consumers:
                 out += self.release(hand_over)
         return out
 
+    def refilled(self, hand_over: HandOver) -> bool:
+        """Whether a hand-over's buffers are filled more than once in the kernel, so that they must be let go."""
+        return hand_over.loop is not None or self.reused
+
     def state(self, hand_over: HandOver, part: str) -> CExpr:
+        """`stage` or `phase` of the ring's position; what is filled once has none."""
+        if not self.refilled(hand_over):
+            return c.expr(0)
         return c.member(hand_over.ring, part)
 
     def barrier(self, hand_over: HandOver, kind: str, stage: CExpr | None = None) -> CExpr:
@@ -270,20 +275,19 @@ class Consumers:
         """One thread of the warpgroup or warp lets the stage go, and the ring moves on."""
         self.waited.pop(hand_over.name, None)
         out: list[CStmt] = []
-        if hand_over.loop is not None or self.reused:
-            thread = self.context.threads.name("lane" if hand_over.by_warps else "thread")
-            barrier = self.barrier(hand_over, "empty", stage)
-            if shares_loads(self.context, hand_over):
-                # The stage is filled by all blocks of the cluster, so all of them must know that it is free here.
-                self.context.primitive("mbarrier_arrive_cluster")
-                chosen = c.operation("<", thread, cluster_constant(self.context))
-                arrive = Expression(c.call("mbarrier_arrive_cluster", barrier, thread))
-            else:
-                self.context.primitive("mbarrier_arrive")
-                chosen = c.operation("==", thread, 0)
-                arrive = Expression(c.call("mbarrier_arrive", barrier))
-            condition = chosen if when is None else c.operation("&&", when, chosen)
-            out.append(IfC(condition, (arrive,)))
+        thread = self.context.threads.name("lane" if hand_over.by_warps else "thread")
+        barrier = self.barrier(hand_over, "empty", stage)
+        if shares_loads(self.context, hand_over):
+            # The stage is filled by all blocks of the cluster, so all of them must know that it is free here.
+            self.context.primitive("mbarrier_arrive_cluster")
+            chosen = c.operation("<", thread, cluster_constant(self.context))
+            arrive = Expression(c.call("mbarrier_arrive_cluster", barrier, thread))
+        else:
+            self.context.primitive("mbarrier_arrive")
+            chosen = c.operation("==", thread, 0)
+            arrive = Expression(c.call("mbarrier_arrive", barrier))
+        condition = chosen if when is None else c.operation("&&", when, chosen)
+        out.append(IfC(condition, (arrive,)))
         if stage is None:
             out.append(Expression(c.call(c.member(hand_over.ring, "advance"))))
         return out

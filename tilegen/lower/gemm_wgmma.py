@@ -14,7 +14,8 @@ from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
-from tilegen.model.statements import AssignC, Comment, CStmt, Declare, Expression, ForC
+from tilegen.model.kernel import Constant
+from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC
 
 UNIT = 16  # bytes, of a descriptor's address
 SWIZZLE_ROWS = 8  # after which a swizzle repeats
@@ -26,9 +27,8 @@ class _Operand:
     """One operand in shared memory: its descriptor and how it advances."""
 
     descriptor: CExpr
-    note: str
     advance: CExpr  # in 16-byte units, over `kk`
-    repeat_units: int  # from one m64 atom to the next
+    repeat_units: CExpr  # from one m64 atom to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,11 @@ def gemm_parts(context: Context, gemm: Gemm, accumulate: CExpr) -> GemmParts:
     b = _operand(context, gemm.b, decision, "b", kk)
     if decision.a_source == "shared":
         a = _operand(context, gemm.a, decision, "a", kk)
-        descriptors.append(Comment(f"A {a.note}; B {b.note}"))
         descriptors.append(Declare("u64", a_name, a.descriptor, const=True))
         a_value: CExpr = c.add(a_name, a.advance)
         if repeat:
-            a_value = c.add(a_value, c.mul(a.repeat_units, repeat))
+            a_value = c.add(a_value, c.operation("*", a.repeat_units, repeat))
     else:
-        descriptors.append(Comment(f"B {b.note}"))
         a_value = _register_operand(context, gemm, decision, kk, repeat)
     descriptors.append(Declare("u64", b_name, b.descriptor, const=True))
     accumulator = c.index(gemm.c.buffer.name, repeat) if repeat else Name(gemm.c.buffer.name)
@@ -148,54 +146,67 @@ def _operand(context: Context, region: Region, decision: GemmDecision, which: st
     assert swizzle
     context.primitive("descriptor", swizzle=swizzle)
     major = decision.a_major if which == "a" else decision.b_major
-    base = _own_part(context, decision, which)
+    part, owner = _own_part(context, decision, which)
     row_bytes = layout.group * layout.dtype.bytes
-    group_bytes = layout.group_elements * layout.dtype.bytes
-    atom_bytes = SWIZZLE_ROWS * row_bytes
+    atom = _atom_bytes(context, swizzle, row_bytes)
+    group = shared_tiles.group_size(context, region.buffer.name)
     if major == "K":
-        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, Literal(0), base)
-        leading, note = 0, f"is K-major: 8 rows are {atom_bytes} bytes"
+        first = context.threads.scaled(part, owner)
+        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, Literal(0), first)
+        leading: CExpr = Literal(0)
         per_group = layout.group // STEP
         units = STEP * layout.dtype.bytes // UNIT
         if layout.groups == 1:
             advance = c.mul(units, kk)
         else:
             within = c.mul(units, c.mod(kk, per_group))
-            advance = c.add(within, c.mul(group_bytes // UNIT, c.div(kk, per_group)))
-        repeat_units = 64 * row_bytes // UNIT
+            advance = c.add(within, _units(group, c.div(kk, per_group)))
+        repeat_units = _in_units(c.mul(64 // SWIZZLE_ROWS, atom))
     else:
-        group = (
-            c.div(base, layout.group) if c.value_of(base) is not None else _scaled_down(base, layout.group)
+        groups = (
+            c.mul(part // layout.group, owner)
+            if part % layout.group == 0
+            else c.div(c.mul(part, owner), layout.group)
         )
-        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, group, Literal(0))
-        leading = group_bytes if layout.groups > 1 else 0
-        note = f"is MN-major: {layout.group} columns are {group_bytes} bytes, 8 rows {atom_bytes}"
-        advance = c.mul(STEP * row_bytes // UNIT, kk)
-        repeat_units = 64 // layout.group * group_bytes // UNIT
-    descriptor = c.call(f"descriptor_sw{swizzle}", tile, leading, atom_bytes)
-    return _Operand(descriptor, note, advance, repeat_units)
+        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, groups, Literal(0))
+        leading = group if layout.groups > 1 else Literal(0)
+        advance = _units(c.mul(STEP // SWIZZLE_ROWS, atom), kk)
+        repeat_units = _in_units(c.mul(64 // layout.group, group))
+    descriptor = c.call(f"descriptor_sw{swizzle}", tile, leading, atom)
+    return _Operand(descriptor, advance, repeat_units)
 
 
-def _scaled_down(expression: CExpr, divisor: int) -> CExpr:
-    """`64 * consumer` / 64, folded."""
-    from tilegen.model.expressions import Operation
+def _atom_bytes(context: Context, swizzle: int, row_bytes: int) -> Name:
+    """The constant for the bytes after which a swizzle repeats."""
+    gemms = [(gemm, one) for gemm, one in context.decisions.gemms.items() if one.family == "wgmma"]
+    regions = [region for gemm, _ in gemms for region in (gemm.a, gemm.b) if region.buffer.scope == "shared"]
+    swizzles = {context.decisions.layout(region.buffer).hardware_swizzle for region in regions}
+    name = "kAtomBytes" if len(swizzles) == 1 else f"kAtomBytes{swizzle}"
+    value = c.operation("*", SWIZZLE_ROWS, row_bytes)
+    context.constants[name] = Constant(
+        name, value, "u32", f"8 rows, the period of the {swizzle}-byte swizzle"
+    )
+    return Name(name)
 
-    if isinstance(expression, Operation) and expression.op == "*":
-        factor = c.value_of(expression.left)
-        if factor is not None and factor % divisor == 0:
-            return c.mul(factor // divisor, expression.right)
-    return c.div(expression, divisor)
+
+def _in_units(size: CExpr) -> CExpr:
+    """Bytes in a descriptor's units."""
+    return c.operation("/", size, UNIT)
 
 
-def _own_part(context: Context, decision: GemmDecision, which: str) -> CExpr:
-    """The first row (of A) or column (of B) of this consumer warpgroup."""
+def _units(size: CExpr, count: CExpr) -> CExpr:
+    """`count` times as many bytes in a descriptor's units."""
+    return c.operation("*", _in_units(size), count)
+
+
+def _own_part(context: Context, decision: GemmDecision, which: str) -> tuple[int, CExpr]:
+    """How many rows (of A) or columns (of B) a consumer warpgroup takes, and its number along them."""
     along_m, along_n = decision.warps
     m, n, _ = decision.instruction
     consumer = context.threads.digit
     if which == "a":
-        size = m * decision.repeats[0]
-        return c.mul(size, consumer(128, along_m)) if along_m > 1 else Literal(0)
-    return c.mul(n, consumer(128 * along_m, along_n)) if along_n > 1 else Literal(0)
+        return m * decision.repeats[0], consumer(128, along_m) if along_m > 1 else Literal(0)
+    return n, consumer(128 * along_m, along_n) if along_n > 1 else Literal(0)
 
 
 def _register_operand(context: Context, gemm: Gemm, decision: GemmDecision, kk: CExpr, repeat: str) -> CExpr:

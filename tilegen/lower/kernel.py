@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.inference.decisions import Decisions
+from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Kernel, Program
 from tilegen.ir.summary import summary
 from tilegen.lower.bodies import lower_body
@@ -12,6 +13,8 @@ from tilegen.lower.launch import launch_of
 from tilegen.lower.parameters import parameters_of, requirements_of, tensor_arguments
 from tilegen.lower.storage import order_members
 from tilegen.lower.threads import Threads, consumer_threads, plain_threads
+from tilegen.model import build as c
+from tilegen.model.expressions import Name
 from tilegen.model.kernel import Constant, KernelModel
 from tilegen.schedule.plan import Plan
 from tilegen.target import Target
@@ -25,7 +28,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
     """
     context = Context(program, target, decisions, plan, threads_of(plan, target))
     reserve_names(context, program)
-    context.constant("kThreads", plan.threads)
+    name_threads(context)
     tiles, body = lower_body(context, program.kernel)
     members = order_members(context.members)
     parameters = parameters_of(context, body)
@@ -59,11 +62,38 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
     )
 
 
+_THREADS = ("kWarpgroup", "kConsumers", "kConsumerRows", "kConsumerColumns", "kThreads")
+
+
 def ordered_constants(context: Context) -> list[Constant]:
-    """The program's parameters in their order, then what tilegen added in the order of its use."""
+    """The program's parameters in their order, then who computes, then the rest in the order of its use."""
     parameters = [constant_name(name) for name, _ in context.program.parameters]
-    rank = {name: position for position, name in enumerate(parameters)}
+    first = [name for name in parameters if name not in _THREADS]
+    rank = {name: position for position, name in enumerate((*first, *_THREADS))}
     return sorted(context.constants.values(), key=lambda constant: rank.get(constant.name, len(rank)))
+
+
+def name_threads(context: Context) -> None:
+    """The constants that say how many threads there are and what part of a tile a consumer warpgroup owns."""
+    plan = context.plan
+    if plan.kind != "warp_specialised":
+        context.constant("kThreads", plan.threads)
+        return
+    warpgroup = context.constant("kWarpgroup", context.target.limits.warpgroup_size, "threads")
+    consumers = context.constant("kConsumers", plan.consumers, "warpgroups that compute; one more loads")
+    threads = c.operation("*", warpgroup, c.operation("+", 1, consumers))
+    context.constants["kThreads"] = Constant("kThreads", threads)
+    shares = {decision.warps: decision for _, decision in context.decisions.gemms.items()}
+    if plan.consumers == 1 or len(shares) != 1:
+        return
+    gemm, decision = next(iter(context.decisions.gemms.items()))
+    for axis, name in enumerate(("kConsumerRows", "kConsumerColumns")):
+        own = decision.instruction[axis] * decision.repeats[axis]
+        extent = gemm.c.buffer.shape[axis]
+        if isinstance(extent, Const) and extent.name and own * plan.consumers == int(extent.value):
+            value = c.operation("/", context.literal(extent), consumers)
+            context.constants[name] = Constant(name, value, comment="of a tile, for each of them")
+            context.threads.shares[own] = Name(name)
 
 
 def threads_of(plan: Plan, target: Target) -> Threads:

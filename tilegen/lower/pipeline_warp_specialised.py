@@ -158,14 +158,15 @@ def register_budget(context: Context) -> None:
 def stage_bytes(context: Context, hand_over: HandOver) -> CExpr:
     """The constant that says how many bytes a stage's full barrier waits for."""
     name = f"k{hand_over.name}StageBytes" if hand_over.name else "kStageBytes"
-    total: list[CExpr] = []
+    elements: dict[str, list[CExpr]] = {}
     for copy in hand_over.copies:
         buffer = copy.target.buffer
-        size = c.call("sizeof", type_name(buffer.dtype, context.target.language))
+        count: CExpr = Literal(1)
         for extent in extent_constants(context, buffer):
-            size = c.operation("*", size, extent)
-        total.append(size)
-    context.constants[name] = Constant(name, c.add(*total), "u32", "that a full barrier waits for")
+            count = c.mul(count, extent)
+        elements.setdefault(type_name(buffer.dtype, context.target.language), []).append(count)
+    sizes = [c.operation("*", c.call("sizeof", dtype), c.add(*counts)) for dtype, counts in elements.items()]
+    context.constants[name] = Constant(name, c.add(*sizes), "u32", "of one full barrier")
     return Name(name)
 
 
@@ -231,12 +232,13 @@ def ring_states(context: Context, phase: int, reused: bool, comment: str = "") -
     """Declares the position of each ring; the producer starts in the phase in which every stage counts as empty."""
     out: list[CStmt] = []
     for hand_over in context.plan.hand_overs:
-        if phase == 1 and hand_over.loop is None and not reused:
+        if hand_over.loop is None and not reused:
             continue
         context.helper("ring_state")
         depth = stage_count(context, hand_over)
         text = depth.name if isinstance(depth, Name) else "1"
-        out.append(Declare("auto", hand_over.ring, c.call(f"RingState<{text}>", phase), comment=comment))
+        ring = f"RingState<{text}>"
+        out.append(Declare(ring, hand_over.ring, c.call(ring, phase), comment=comment))
         comment = ""
     return out
 
@@ -286,7 +288,7 @@ def consumer_role(
     declarations = declare()  # after the body, which says what alignment vector accesses want
     rest = [
         *declarations,
-        *ring_states(context, 0, True),
+        *ring_states(context, 0, reuses_tiles(context)),
         *first_turn(context),
         Blank(),
         *tiles.wrap(context, body),

@@ -76,6 +76,13 @@ def tile(context: Context, name: str) -> CExpr:
     return element if stage is None else c.index(element, stage)
 
 
+def group_size(context: Context, name: str) -> CExpr:
+    """`sizeof(shared.B_shared[0][0])`: the bytes of a column group of a tile, which may be a ring's."""
+    element = c.member("shared", name)
+    indices = (0, 0) if name in context.ring_stage else (0,)
+    return c.call("sizeof", c.index(element, *indices))
+
+
 def row_of_group(context: Context, name: str, layout: SharedLayout, group: CExpr, row: CExpr) -> CExpr:
     """`shared.A_shared[stage][group][row]` of a tile with one row axis; the address of row 0 needs no index."""
     base = tile(context, name)

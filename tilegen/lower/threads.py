@@ -33,6 +33,7 @@ class Threads:
     whole: Level
     extras: tuple[Level, ...] = ()
     used: dict[str, None] = field(default_factory=dict)
+    shares: dict[int, CExpr] = field(default_factory=dict)  # names for a consumer's rows or columns
 
     def name(self, name: str) -> Name:
         """The identifier, noted as used together with those that its definition needs.
@@ -87,6 +88,13 @@ class Threads:
         whole = c.div(self.name(self.whole.name), divisor)
         return [(1, c.mod(whole, extent) if divisor * extent < self.whole.count else whole)]
 
+    def scaled(self, factor: int, part: CExpr) -> CExpr:
+        """`64 * part`; `kConsumerRows * consumer` where the factor is a share with a name."""
+        share = self.shares.get(factor)
+        if share is not None and part == Name(self.levels[-1].name):
+            return c.operation("*", share, part)
+        return c.mul(factor, part)
+
     def digit(self, divisor: int, extent: int) -> CExpr:
         """`index / divisor % extent` of the computing thread's index."""
         return c.add(*(c.mul(factor, part) for factor, part in reversed(self.digits(divisor, extent))))
@@ -99,7 +107,7 @@ def thread_part(fragment: Fragment, axis: int, threads: Threads) -> CExpr:
     for mode in _merge_axis(fragment.threads, axis):
         if mode.steps[axis]:
             parts = threads.digits(divisor, mode.extent)
-            terms += [c.mul(mode.steps[axis] * factor, part) for factor, part in parts]
+            terms += [threads.scaled(mode.steps[axis] * factor, part) for factor, part in parts]
         divisor *= mode.extent
     return c.add(*reversed(terms)) if terms else Literal(0)
 
