@@ -18,7 +18,7 @@ from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers, operand_registers
-from tilegen.schedule.run_ahead import bound_to_iteration
+from tilegen.schedule.run_ahead import bound_to_iteration, bound_to_order
 from tilegen.target import Target
 
 LOOP_REGISTERS = 64  # addresses and counters beside accumulators and operands
@@ -31,14 +31,17 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
     kernel = program.kernel
     rings: dict[str, int] = {}
     loops: list[tuple[For, tuple[Copy, ...]]] = []
+    reasons: list[str] = []
     for statement in each_statement(kernel.body):
         if isinstance(statement, For) and statement.kind == "pipelined" and (statement.num_stages or 0) >= 2:
             copies = staged_copies(kernel, statement, decisions)
+            bound = (_bound(kernel, statement, copy, decisions) for copy in _loads(statement))
+            reasons += [reason for reason in bound if reason and reason not in reasons]
             if copies:
                 loops.append((statement, copies))
                 rings.update({copy.target.buffer.name: statement.num_stages or 1 for copy in copies})
     if not loops:
-        return ""
+        return "; ".join(reasons)
     check_threads(program, target)
     used = sum(
         decisions.shared[buffer.name].bytes * rings.get(buffer.name, 1)
@@ -71,33 +74,43 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
     )
     for loop, _ in loops:
         plan.stages[loop] = loop.num_stages or 1
+    plan.reasons += reasons
     return plan
 
 
 def staged_copies(kernel: Kernel, loop: For, decisions: Decisions) -> tuple[Copy, ...]:
     """The copies of a loop that run ahead: whole shared tiles from tensors that nothing writes, filled once an
     iteration."""
+    return tuple(copy for copy in _loads(loop) if not _bound(kernel, loop, copy, decisions))
+
+
+def _loads(loop: For) -> tuple[Copy, ...]:
+    """The copies of a loop from tensors to shared tiles."""
+    copies = (statement for statement in loop.body if isinstance(statement, Copy))
+    return tuple(c for c in copies if c.source.buffer.scope == "global" and c.target.buffer.scope == "shared")
+
+
+def _bound(kernel: Kernel, loop: For, copy: Copy, decisions: Decisions) -> str:
+    """Why a copy cannot run ahead of its iteration as cp.async; empty when it can."""
+    source, sink = copy.source, copy.target
     written = {
         buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
     }
-    copies = []
-    for statement in loop.body:
-        if not isinstance(statement, Copy):
-            continue
-        source, sink = statement.source, statement.target
-        if source.buffer.scope != "global" or sink.buffer.scope != "shared" or source.buffer.name in written:
-            continue
-        if source.buffer.dtype != sink.buffer.dtype or sink.tile != sink.buffer.extents:
-            continue
-        if (
-            len(source.kept) > 2
-            or decisions.layout(sink.buffer).transposed
-            or not async_bytes(statement, decisions)
-        ):
-            continue
-        if not bound_to_iteration(loop, statement, kernel):
-            copies.append(statement)
-    return tuple(copies)
+    no_tile = f"line {copy.location.line} loads no tile ahead"
+    if source.buffer.name in written:
+        return f"{no_tile}: {source.buffer.name} is written by the kernel"
+    if source.buffer.dtype != sink.buffer.dtype:
+        return f"{no_tile}: cp.async converts no elements"
+    if sink.tile != sink.buffer.extents:
+        return f"{no_tile}: it fills a part of {sink.buffer.name}"
+    if len(source.kept) > 2:
+        return f"{no_tile}: the tile has more than two axes"
+    if decisions.layout(sink.buffer).transposed:
+        return f"{no_tile}: {sink.buffer.name} is stored transposed"
+    if not async_bytes(copy, decisions):
+        return f"{no_tile}: not even 4 bytes are aligned in both places"
+    order = bound_to_order(loop, copy, kernel)
+    return f"{no_tile}: {order}" if order else bound_to_iteration(loop, copy, kernel)
 
 
 def async_bytes(copy: Copy, decisions: Decisions) -> int:
