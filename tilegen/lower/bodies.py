@@ -105,6 +105,9 @@ def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, ti
     producer = producer_role(context, kernel, tiles)
     consumer = consumer_role(context, kernel, folded, tiles, lambda: fragment_declarations(context, kernel))
     context.members += barrier_members(context, reuses_tiles(context))
+    # From a shuffle, ptxas knows that the lanes of a warp agree: roles do not diverge, so that ring positions and
+    # descriptors stay in uniform registers.
+    index = c.call("__shfl_sync", "~0u", c.operation("/", "threadIdx.x", warpgroup), 0)
     head: list[CStmt] = [
         Declare(
             "int",
