@@ -109,13 +109,7 @@ def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, ti
     # descriptors stay in uniform registers.
     index = c.call("__shfl_sync", "~0u", c.operation("/", "threadIdx.x", warpgroup), 0)
     head: list[CStmt] = [
-        Declare(
-            "int",
-            "warpgroup",
-            c.operation("/", "threadIdx.x", warpgroup),
-            const=True,
-            comment=f"0 produces, {others}",
-        ),
+        Declare("int", "warpgroup", index, const=True, comment=f"0 produces, {others}; lanes agree"),
         Blank(),
         *setup,
         Blank(),
