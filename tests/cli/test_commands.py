@@ -1,14 +1,20 @@
 """The commands, as a shell calls them: files, exit codes, and errors for people."""
 
+import importlib
 import shlex
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tilegen.cli import app
+from tilegen.cli.loading import load_kernel
 from tilegen.cli.options import OptionError, read_dims, read_settings
+from tilegen.toolchain.result import CompileResult, KernelResources
+
+check = importlib.import_module("tilegen.cli.check")  # the package's own `check` is the command
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
@@ -161,7 +167,7 @@ def test_check_passes_a_right_kernel(require_tool, write):
     done = tilegen("check", write(PROGRAM, PROTOCOL), "-t", "sm_80", "--seeds", "1")
     assert done.exit_code == 0, done.output
     assert "9 checks, 0 findings, 0 skipped" in done.output
-    for words in ("emulate reverse/lazy seed 0", "nvcc, whole file", "registers, 0 spilled"):
+    for words in ("emulate in 5 schedules", "nvcc, whole file", "registers, 0 spilled"):
         assert words in done.output
 
 
@@ -170,6 +176,36 @@ def test_check_reports_a_wrong_kernel(require_tool, write):
     done = tilegen("check", write(PROGRAM, PROTOCOL), "-t", "sm_80", "--seeds", "1", "--set", "amount=3")
     assert done.exit_code == 1 and "5 findings" in done.output
     assert "sm_80, emulate reverse/eager seed 0: ‖out − ref‖ / ‖ref‖" in done.output
+
+
+def test_check_tells_slow_kernels_from_wrong_ones():
+    emission = load_kernel(f"{ROOT}/examples/matmul.py:matmul_relu").emit(target="sm_90a")
+    kernel = KernelResources("matmul_relu", 128, 0, 0, 0, 0)
+
+    def verdict(spills, log):
+        return check._compiled(
+            emission, "nvcc", lambda: CompileResult("nvcc", (replace(kernel, spills=spills),), log, b"")
+        )
+
+    assert verdict(0, "").status == "ok"
+    assert verdict(8, "").status == "slow" and "8 spilled" in verdict(8, "").detail
+    told = verdict(
+        0, "ptxas info : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized"
+    )
+    assert told.status == "slow" and "wgmma serialised" in told.detail
+
+
+def test_check_folds_what_is_alike():
+    def verdict(what, status="ok"):
+        return check.Verdict("sm_80", what, status, "detail")
+
+    right = [verdict(f"emulate random/lazy seed {seed}") for seed in range(3)]
+    wrong = [verdict(f"emulate random/lazy seed {seed}", "finding") for seed in (3, 4)]
+    folded = [(v.what, v.status) for v in check._folded([verdict("emit"), *right, *wrong, verdict("nvcc")])]
+    assert folded == [
+        ("emit", "ok"), ("emulate in 3 schedules", "ok"), (wrong[0].what, "finding"), (wrong[1].what, "finding"),
+        ("nvcc", "ok"),
+    ]  # fmt: skip
 
 
 def test_check_reports_what_cannot_be_emitted(write):

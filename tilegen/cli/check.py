@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Annotated, Any, Literal
 
 import numpy
@@ -24,8 +25,10 @@ from tilegen.errors import TilegenError
 from tilegen.language.tensors import TensorSpec, spec_of_array
 from tilegen.toolchain import CompileResult, ToolMissing, build_cuda, build_hip, compile_cuda, compile_hip
 
-Status = Literal["ok", "finding", "skipped"]
-_STYLES: dict[Status, str] = {"ok": "green", "finding": "bold red", "skipped": "yellow"}
+Status = Literal["ok", "slow", "finding", "skipped"]
+_STYLES: dict[Status, str] = {"ok": "green", "slow": "yellow", "finding": "bold red", "skipped": "yellow"}
+_SERIALISED = "C7511"  # ptxas's note that it found no registers to let wgmma instructions overlap
+_EMULATE = "emulate "
 _SCHEDULES: tuple[tuple[Any, Any], ...] = (
     ("reverse", "eager"),
     ("reverse", "lazy"),
@@ -37,7 +40,7 @@ _SCHEDULES: tuple[tuple[Any, Any], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one check of one target found."""
+    """What one check of one target found: "slow" is a right kernel that its compiler could not make fast."""
 
     target: str
     what: str
@@ -114,7 +117,7 @@ def _emulated(
     mode: tuple[str, str, int],
 ) -> Verdict:
     schedule, asynchronous, seed = mode
-    what = f"emulate {schedule}/{asynchronous} seed {seed}"
+    what = f"{_EMULATE}{schedule}/{asynchronous} seed {seed}"
     options: dict[str, Any] = {"schedule": schedule, "asynchronous": asynchronous, "seed": seed}
     try:
         found = difference(emission.emulate(*inputs, **options), expected)
@@ -150,15 +153,31 @@ def _compiled(emission: Emission, what: str, compile_it: Callable[[], CompileRes
     detail = f"{result.registers} registers, {result.spills} spilled" if result.kernels else "compiles"
     if result.scalar_spills:
         detail += f", {result.scalar_spills} scalar ones kept in vector registers"
-    return Verdict(emission.target.name, what, "ok", detail)
+    serialised = _SERIALISED in result.log
+    if serialised:
+        detail += ", wgmma serialised for want of registers"
+    return Verdict(emission.target.name, what, "slow" if serialised or result.spills else "ok", detail)
 
 
 def _table(verdicts: list[Verdict]) -> Table:
-    table = Table("target", "check", "result", box=box.SIMPLE)
+    table = Table("target", "check", "result", box=box.SIMPLE, pad_edge=False)
     table.add_column("detail", overflow="fold")
-    for verdict in verdicts:
+    above = ""
+    for verdict in _folded(verdicts):
         detail = verdict.detail.splitlines()[0] if verdict.detail else ""
-        table.add_row(
-            verdict.target, verdict.what, Text(verdict.status, style=_STYLES[verdict.status]), Text(detail)
-        )
+        target = verdict.target if verdict.target != above else ""
+        table.add_row(target, verdict.what, Text(verdict.status, style=_STYLES[verdict.status]), Text(detail))
+        above = verdict.target
     return table
+
+
+def _folded(verdicts: list[Verdict]) -> Iterator[Verdict]:
+    """Emulations of a target that ended alike as one verdict, findings and everything else one by one."""
+    for (target, status, emulated), group in groupby(
+        verdicts, lambda verdict: (verdict.target, verdict.status, verdict.what.startswith(_EMULATE))
+    ):
+        alike = list(group)
+        if emulated and status != "finding":
+            yield Verdict(target, f"{_EMULATE}in {len(alike)} schedules", status, alike[0].detail)
+        else:
+            yield from alike
