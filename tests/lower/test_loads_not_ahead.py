@@ -56,6 +56,6 @@ def filled_in_part(A, B):
     "program, words", [(shared_twice, "written by more than one"), (filled_in_part, "convert")]
 )
 def test_the_header_says_what_does_not_run_ahead(program, words, target):
-    dims = {name: 256 for name in ("MNKL" if program is shared_twice else "MNK")}
+    dims = dict.fromkeys("MNKL" if program is shared_twice else "MNK", 256)
     header = program.emit(target=target, dims=dims).source.split("#include")[0]
     assert words in header.replace("\n//           ", "")
