@@ -81,7 +81,7 @@ def dequant_gemm(
         W_local = T.alloc_fragment((block_N, block_K), T.float16)
         C_local = T.alloc_fragment((block_N, block_M), T.float32)
         T.clear(C_local)
-        for k in T.Pipelined(K // block_K, num_stages=num_stages):
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
             T.copy(W[bx * (block_N // 16), k * (block_K * 2)], W_shared)
             T.copy(S[k * block_K // GROUP, bx * block_N], S_shared)
             T.copy(Z[k * block_K // GROUP, bx * block_N], Z_shared)
@@ -123,7 +123,7 @@ schedules = tuple(  # for benchmarks on Hopper
 def quantise(weight, order="mma"):
     """4-bit weights of W [K, N], with fp16 scales and zeros of groups of GROUP rows: w = q * scale + zero, q in 0 … 15.
 
-    Returns (words int32 [N / 16, 2 K], scales [K / GROUP, N], zeros [K / GROUP, N]).
+    N is a multiple of 16, K one of GROUP. Returns (words int32 [N / 16, 2 K], scales and zeros [K / GROUP, N]).
     """
     rows, columns = weight.shape
     groups = np.asarray(weight, np.float32).reshape(rows // GROUP, GROUP, columns)
@@ -134,29 +134,35 @@ def quantise(weight, order="mma"):
     return pack(np.clip(q, 0, 15).astype(np.uint32).reshape(rows, columns), order), scale, zero
 
 
+def places(order):
+    """Row and column, in a panel of 64 rows and 16 columns, of each of the 8 numbers of each of its 128 words."""
+    found = np.empty((2, 128, 8), np.intp)
+    k, n = np.divmod(np.arange(64 * 16), 16)
+    found[:, word_of(n, k, order), shift_of(n, k, order) // 4] = k, n
+    return tuple(found)
+
+
 def pack(q, order="mma"):
-    """Words int32 [N / 16, 2 K] of 4-bit numbers [K, N], in the order of `word_of` and `shift_of`."""
+    """Words int32 [N / 16, 2 K] of 4-bit numbers uint32 [K, N]."""
     rows, columns = q.shape
-    k, n = np.arange(rows)[:, None], np.arange(columns)[None, :]
-    words = np.zeros((columns // 16, rows * 2), np.uint32)
-    shifts = (shift_of(n, k, order) + 0 * n).astype(np.uint32)
-    np.bitwise_or.at(words, (n // 16, word_of(n, k, order)), q.astype(np.uint32) << shifts)
-    return words.view(np.int32)
+    panels = q.reshape(rows // 64, 64, columns // 16, 16).transpose(2, 0, 1, 3)
+    numbers = panels[:, :, *places(order)] << np.arange(0, 32, 4, dtype=np.uint32)
+    return np.bitwise_or.reduce(numbers, -1).view(np.int32).reshape(columns // 16, rows * 2)
 
 
 def unpack(words, order="mma"):
     """The 4-bit numbers [K, N] of `pack`."""
     panels, length = words.shape
-    k, n = np.arange(length // 2)[:, None], np.arange(panels * 16)[None, :]
-    return (
-        words.view(np.uint32)[n // 16, word_of(n, k, order)] >> shift_of(n, k, order).astype(np.uint32) & 15
-    )
+    q = np.empty((panels, length // 128, 64, 16), np.uint32)
+    numbers = words.view(np.uint32).reshape(panels, length // 128, 128, 1)
+    q[:, :, *places(order)] = numbers >> np.arange(0, 32, 4, dtype=np.uint32) & 15
+    return q.transpose(1, 2, 0, 3).reshape(length // 2, panels * 16)
 
 
 def dequantise(words, scale, zero, order="mma"):
     """The fp32 weights [K, N] that packed arrays stand for."""
     wide = (np.repeat(array.astype(np.float32), GROUP, 0) for array in (scale, zero))
-    return unpack(words, order) * next(wide) + next(wide)
+    return unpack(words, order).astype(np.float32) * next(wide) + next(wide)
 
 
 def inputs(rng, rows=16, columns=8192, depth=8192, order="mma"):
