@@ -113,6 +113,10 @@ def assign(
         while is_tensor(value) and position < len(names) and names[position] in scalars:
             position += 1
         if position >= len(names):
+            if is_tensor(value) and names[-1] in scalars:
+                raise CallError(
+                    f"{function.__name__} takes a number for {names[-1]}, not an array: pass array.item()"
+                )
             raise CallError(
                 f"{function.__name__} takes {len(names)} values ({', '.join(names)}), more are given"
             )

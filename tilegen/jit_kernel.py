@@ -6,6 +6,7 @@ A call on GPU arrays compiles and launches; a call on arrays in host memory runs
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
@@ -28,14 +29,13 @@ from tilegen.language.functions import PrimFunc
 from tilegen.language.tensors import TensorSpec, spec_of_array
 from tilegen.program import (
     CompiledProgram,
-    is_array,
     prepare_call,
     target_alias,
     target_of_call,
     without_foreign_options,
 )
-from tilegen.runtime.arrays import ArrayFacts, all_known, framework_of
-from tilegen.runtime.binding import ContractError, whole_numbers
+from tilegen.runtime.arrays import ArrayFacts, all_known, framework_of, is_array
+from tilegen.runtime.binding import ContractError, as_number, whole_numbers
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
 from tilegen.runtime.devices import resolve_target
@@ -63,7 +63,7 @@ class JitKernel:
     ) -> None:
         plain = function.function if isinstance(function, PrimFunc) else function
         self._target = target_alias(target)
-        self._dynamic = tuple(dynamic)
+        self._dynamic = tuple(re.findall(r"\w+", dynamic)) if isinstance(dynamic, str) else tuple(dynamic)
         self._backend = backend
         self._parameters = dict(parameters or {})
         self._factory = not isinstance(function, PrimFunc) and _makes_programs(plain)
@@ -114,7 +114,7 @@ class JitKernel:
         names = parameter_names(self._definition.python)
         arrays = tuple(assignment.tensors[name] for name in names if name in assignment.tensors)
         outputs = as_outputs(out)
-        values = tuple(assignment.scalars[name] for name in self._scalars)
+        values = tuple(as_number(name, assignment.scalars[name]) for name in self._scalars)
         pointers, key = probe_all(arrays, outputs)
         lookup = (len(arrays), *key, whole_numbers(values), *hashable(assignment.parameters))
         prepared = self._calls.get(lookup)
@@ -167,9 +167,10 @@ class JitKernel:
         """The emitted files for one target.
 
         Args:
-            specs: `T.Tensor(shape, dtype)` for the tensors in the program's order; extents may be integers, which are
-                compiled in, or names, which become launch arguments. Without specs the program's own declarations
-                hold, with every `T.const` extent open. For a factory: its arguments.
+            specs: `T.Tensor(shape, dtype)` for the tensors in the program's order, or arrays like those that will be
+                passed; extents may be integers, which are compiled in, or names, which become launch arguments.
+                Without specs the program's own declarations hold, with every `T.const` extent open. For a factory:
+                its arguments.
             target: a target's name, "auto" by default.
             name: the kernel's name, if it is not to be the function's.
             dims: integers for `T.const` extents, by name.
@@ -184,11 +185,14 @@ class JitKernel:
             fixed = {extent: value for extent, value in (dims or {}).items() if extent in own}
             rest = {extent: value for extent, value in (dims or {}).items() if extent not in own}
             return self.program(*specs, **fixed, **parameters).emit(target=chosen.name, name=name, dims=rest)
-        assignment = assign(self._definition.python, specs, {**self._parameters, **parameters}, _is_spec)
+        assignment = assign(
+            self._definition.python, specs, {**self._parameters, **parameters}, _describes_tensor
+        )
+        self._refuse_other_values(assignment.parameters)
         return build_emission(
             self._definition,
             chosen,
-            assignment.tensors,
+            {name: _as_spec(value, name) for name, value in assignment.tensors.items()},
             {**assignment.parameters, **assignment.scalars},
             dims,
             name,
@@ -278,8 +282,12 @@ def _spec(array: ArrayFacts) -> TensorSpec:
     return spec_of_array(array.shape, array.dtype, None if array.row_major else array.strides)
 
 
-def _is_spec(value: Any) -> bool:
-    return isinstance(value, TensorSpec)
+def _as_spec(value: Any, name: str) -> TensorSpec:
+    return value if isinstance(value, TensorSpec) else _spec(framework_of(value, name).facts(value))
+
+
+def _describes_tensor(value: Any) -> bool:
+    return isinstance(value, TensorSpec) or is_array(value)
 
 
 def _makes_programs(function: Callable[..., Any]) -> bool:
@@ -321,7 +329,8 @@ def jit(
     Args:
         target: a target's name, or "auto": the GPU that the arrays are on, else the emulated sm_90a.
         out_idx: for lazy programs, the positions of the tensors that a call allocates and returns.
-        dynamic: names of `T.const` extents that stay launch arguments, so that one kernel serves all their values.
+        dynamic: names of `T.const` extents that stay launch arguments, so that one kernel serves all their values: a
+            sequence, or one string as `T.const` takes.
         backend: "nvrtc", "nvcc", "hiprtc" or "hipcc"; by default the run-time compiler.
         options: defaults of generation-time parameters.
     """

@@ -11,8 +11,8 @@ from tilegen.building import CallError, Definition, OutIdx, build_emission, scal
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall, prepare_host_call
 from tilegen.language.functions import PrimFunc
-from tilegen.runtime.arrays import ArrayFacts, framework_of
-from tilegen.runtime.binding import whole_numbers
+from tilegen.runtime.arrays import ArrayFacts, framework_of, is_array
+from tilegen.runtime.binding import as_number, whole_numbers
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
 from tilegen.runtime.devices import resolve_target, target_of_device
@@ -127,7 +127,7 @@ class CompiledProgram:
             if name not in given:
                 raise CallError(f"{self.__name__} needs a number for {name}")
         arrays = tuple(value for value in arguments if is_array(value))
-        return arrays, tuple(given[name] for name in names)
+        return arrays, tuple(as_number(name, given[name]) for name in names)
 
 
 def compile(
@@ -193,9 +193,3 @@ def target_of_call(target: str, facts: Mapping[str, ArrayFacts]) -> Target:
             if array.on_gpu:
                 return target_of_device(compute_capability(array.device_index))
     return resolve_target(target)
-
-
-def is_array(value: Any) -> bool:
-    return (
-        not isinstance(value, (int, float, bool, str)) and hasattr(value, "shape") and hasattr(value, "dtype")
-    )

@@ -239,6 +239,7 @@ def test_doctor_lists_everything():
         (("emit", "example.py", "--set", "speed=2"), "no parameter 'speed'"),
         (("run", "example.py"), "does not define inputs, reference, tolerance"),
         (("check", "example.py"), "does not define inputs, reference, tolerance"),
+        (("emit", "example.py", "-o", "example.py"), "example.py: File exists"),
         (("emit", "broken.py"), "broken.py failed while it was loaded: ZeroDivisionError"),
         (("emit", "empty.py"), "empty.py has no single kernel (none)"),
         (("emit", "wrong.py"), "wrong.py:1"),

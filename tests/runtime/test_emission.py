@@ -102,6 +102,11 @@ def test_specs_dims_and_open_extents():
     assert factory.source == lazy_factory.emit(640, 32, target="sm_80").source
 
 
+def test_arrays_describe_tensors():
+    arrays = (np.zeros((5, 100), np.float32),) * 2
+    assert sum_and_difference.emit(*arrays, target="sm_80").source == emitted().source
+
+
 def test_tensors_by_name():
     by_name = scaled.emit(A=T.Tensor((70,), T.float32), target="sm_80")
     assert by_name.source == scaled.emit(T.Tensor((70,), T.float32), target="sm_80").source

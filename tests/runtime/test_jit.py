@@ -63,6 +63,12 @@ def test_numpy_arrays_run_in_the_emulator(host):
     np.testing.assert_array_equal(scaled(normal(77) * 0, 1.0, block=32), np.zeros(77))
 
 
+def test_numbers_of_numpy(host):
+    a = normal(100)
+    np.testing.assert_array_equal(scaled(a, np.float32(2.5)), a * np.float32(2.5))
+    np.testing.assert_array_equal(scaled(a, np.int64(3)), a * 3)
+
+
 def test_several_outputs_come_as_a_tuple_in_return_order(host):
     a, b = normal(3, 100), normal(3, 100)
     difference, total = sum_and_difference(a, b)
@@ -155,6 +161,11 @@ def test_options_of_other_back_ends_are_warned_of():
         (lambda: scaled(normal(10)), CallError, "needs a number for factor"),
         (lambda: scaled(normal(10), 1.0, speed=2), CallError, "no parameter 'speed'"),
         (lambda: scaled(normal(10), 1.0, 64, 3), CallError, "takes 3 values"),
+        (lambda: scaled(normal(10), "fast"), ArgumentError, "argument factor: expected a number, got 'fast'"),
+        (lambda: scaled(normal(10), normal(1)), CallError, "block, which is a generation-time parameter"),
+        (lambda: scaled(np.float32(3), 1.0), ArgumentError, "argument A: expected a NumPy array"),
+        (lambda: scaled(normal(10)[::-1], 1.0), ArgumentError, "argument strides: expected 0 or more"),
+        (lambda: scaled.emit("float32"), ArgumentError, "argument A: expected a NumPy array"),
         (lambda: scaled([1.0, 2.0], 1.0), tilegen.TilegenError, "argument A: expected a NumPy array"),
         (lambda: sum_and_difference(normal(3, 4), normal(3, 5)), tilegen.TilegenError, "N is 4"),
         (lambda: sum_and_difference(normal(3, 4), normal(3)), tilegen.TilegenError, "axes"),
@@ -212,6 +223,10 @@ def test_dynamic_extents_share_one_text(machine):
     assert len(kernel._emissions) == 1
     (emission,) = kernel._emissions.values()
     assert emission.manifest.symbols == ("M",)
+    both = tilegen.jit(dynamic="M, N")(open_rows.__wrapped__)
+    both(gpu((5, 128), "float32"), gpu((5, 128), "float32"))
+    both(gpu((6, 64), "float32"), gpu((6, 64), "float32"))
+    assert [emission.manifest.symbols for emission in both._emissions.values()] == [("M", "N")]
     with pytest.raises(CallError, match=r"dynamic names Q, but the open extents of .* are M, N"):
         tilegen.jit(dynamic=("Q",))(open_rows.__wrapped__)(gpu((5, 128), "float32"), gpu((5, 128), "float32"))
 

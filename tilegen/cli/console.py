@@ -27,7 +27,7 @@ def fail(message: str) -> typer.Exit:
 
 
 def friendly(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """A command whose TilegenErrors are printed without a traceback and end it with exit code 1."""
+    """A command whose errors, and those of files, are printed without a traceback and end it with exit code 1."""
 
     @functools.wraps(command)
     def wrapped(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -38,5 +38,7 @@ def friendly(command: Callable[Parameters, Result]) -> Callable[Parameters, Resu
             raise typer.Exit(1) from None
         except TilegenError as error:
             raise fail(str(error)) from None
+        except OSError as error:  # a folder that cannot be written, say
+            raise fail(f"{error.filename}: {error.strerror}") from None
 
     return wrapped

@@ -115,9 +115,16 @@ def element_strides(array: numpy.ndarray[Any, Any]) -> tuple[int, ...]:
     """Strides in elements.
 
     Raises:
-        ArgumentError: if a stride is no whole number of elements (a view into a structured array).
+        ArgumentError: if a stride is no whole number of elements (a view into a structured array), or runs backwards.
     """
     size = array.dtype.itemsize
+    if any(stride < 0 for stride in array.strides):
+        raise ArgumentError(
+            "strides",
+            "0 or more",
+            f"{array.strides} bytes",
+            "pass a contiguous copy of the array, which runs backwards",
+        )
     if any(stride % size for stride in array.strides):
         raise ArgumentError(
             "strides",
@@ -300,13 +307,22 @@ def framework_of(array: Any, argument: str = "array") -> Framework:
         return found
     for base in kind.__mro__:
         root = base.__module__.partition(".")[0]
-        if root in _MAKERS and root in sys.modules and hasattr(array, "shape") and hasattr(array, "dtype"):
+        if root in _MAKERS and root in sys.modules and is_array(array):
             return _BY_TYPE.setdefault(kind, framework_named(root))
     raise ArgumentError(
         argument,
         "a NumPy array, a CuPy array or a torch tensor",
         f"{kind.__module__}.{kind.__qualname__}",
         "convert it first, e.g. with numpy.asarray or torch.as_tensor",
+    )
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of some framework; NumPy's scalars are numbers."""
+    return (
+        not isinstance(value, (int, float, bool, str, numpy.generic))
+        and hasattr(value, "shape")
+        and hasattr(value, "dtype")
     )
 
 

@@ -18,6 +18,19 @@ from tilegen.runtime.tensor_map import TensorMapRecipe
 Scalar = int | float | bool
 
 
+def as_number(name: str, value: object) -> Scalar:
+    """A call's value for a scalar parameter as a Python number.
+
+    Raises:
+        ArgumentError: if it is none.
+    """
+    if isinstance(value, numpy.generic):
+        value = value.item()
+    if not isinstance(value, int | float):
+        raise ArgumentError(name, "a number", repr(value), "pass a Python number, such as array.item()")
+    return value
+
+
 def whole_numbers(scalars: Sequence[Scalar]) -> tuple[int | None, ...]:
     """What of a call's scalars may decide its launch: integers, each at its place."""
     return tuple(scalar if isinstance(scalar, int) else None for scalar in scalars)

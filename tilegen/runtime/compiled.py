@@ -14,6 +14,7 @@ from tilegen.runtime.binding import (
     Scalar,
     allocated,
     arrays_apart,
+    as_number,
     bind_call,
     bind_shapes,
     check_apart,
@@ -240,7 +241,7 @@ class CompiledKernel:
         missing = [name for name in self._scalar_names if name not in scalars]
         if missing:
             raise ArgumentError(missing[0], "a number", "nothing", f"pass {missing[0]}=…")
-        return tuple(scalars[name] for name in self._scalar_names)
+        return tuple(as_number(name, scalars[name]) for name in self._scalar_names)
 
     def prepare(
         self, arrays: Sequence[Any], outputs: Sequence[Any], scalars: Sequence[Scalar]
