@@ -34,7 +34,9 @@ def kernel_signature(model: KernelModel) -> str:
                 parameters.append(f"{dialect.type_name(dtype)} {name}")
     attributes = f"__launch_bounds__(kThreads, {model.launch.min_blocks})"
     if model.launch.cluster != (1, 1, 1):
-        attributes = "__cluster_dims__({}, {}, {}) ".format(*model.launch.cluster) + attributes
+        named = any(constant.name == "kCluster" for constant in model.constants)
+        extents = ["kCluster" if named and extent > 1 else str(extent) for extent in model.launch.cluster]
+        attributes = f"__cluster_dims__({', '.join(extents)}) {attributes}"
     return f'extern "C" __global__ void {attributes} {model.name}({", ".join(parameters)})'
 
 

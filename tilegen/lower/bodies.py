@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import For, Gemm, Kernel
+from tilegen.ir.nodes import For, Gemm, Kernel, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.fold_clear import FoldedClears, fold_clears
 from tilegen.lower.fragments import fragment_declarations, initial_fills
@@ -18,7 +18,7 @@ from tilegen.lower.pipeline_warp_specialised import (
 )
 from tilegen.lower.shared_tiles import buffer_member
 from tilegen.lower.statements import lower_statements
-from tilegen.lower.tiles import TileLoop, reuses_tiles, tile_loop
+from tilegen.lower.tiles import TileLoop, bind_coordinates, reuses_tiles, tile_loop
 from tilegen.lower.tma_store import finish_stores
 from tilegen.lower.unused_names import named_values, without_unused
 from tilegen.model import build as c
@@ -41,6 +41,7 @@ def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]
         late = any(skew.second is gemm for skew in skews)
         return context.decisions.gemms[gemm].family == "wgmma" and not late
 
+    name_parts(context, kernel.body)
     context.folded = fold_clears(kernel, overwrites)
     if not reuses_tiles(context):
         context.initial = initial_fills(context, kernel)
@@ -50,7 +51,22 @@ def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]
         body = _single_role(context, kernel, tiles)
     body = [*_shared_reference(context), *context.prologue, *body]
     called = [context.environment.get(name, Name(name)) for name in named_values(kernel)]
-    return tiles, without_unused(body, [name.name for name in called if isinstance(name, Name)])
+    used = without_unused(body, [name.name for name in called if isinstance(name, Name)])
+    return tiles, bind_coordinates(used)
+
+
+def name_parts(context: Context, statements: tuple[Stmt, ...]) -> None:
+    """Where the main loop and the epilogue begin, in a kernel with one pipelined loop."""
+    loops = [s for s in each_statement(statements) if isinstance(s, For) and s.kind == "pipelined"]
+    if len(loops) != 1:
+        return
+    for position, statement in enumerate(statements):
+        if isinstance(statement, Persistent):
+            name_parts(context, statement.body)
+        if statement is loops[0]:
+            context.parts[statement] = "Main loop"
+            if statements[position + 1 :]:
+                context.parts[statements[position + 1]] = "Epilogue"
 
 
 def _shared_reference(context: Context) -> list[CStmt]:

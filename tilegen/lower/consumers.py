@@ -85,6 +85,8 @@ class Consumers:
             if self.interleaving is not None and self.interleaving.produces(statement):
                 continue  # part of its gemm
             last = [h for h in mine if self.refilled(h) and _last_reader(statements, position, h)]
+            if not (isinstance(statement, For) and statement.kind == "pipelined"):
+                out += self.context.title(statement)
             out += self.before(statement, mine)
             out += self.statement(statement, last)
         for name in [name for name in self.context.taken if name.startswith("descriptor_")]:
@@ -317,6 +319,7 @@ class Consumers:
             return [*out, *lower_skewed(self, loop, head, skew)]
         self.interleaving = find_interleaving(loop, self.context.decisions, self.context.plan)
         lagging = self.lags(loop)
+        out += self.context.title(loop)
         if lagging:
             out += [
                 Declare("int", _released(h), Literal(0), comment="the stage whose wgmma may still read it")

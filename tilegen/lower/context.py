@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.ir.expressions import Const, Expr
 from tilegen.ir.location import Location
-from tilegen.ir.nodes import Buffer, Fill, Program, Stmt
+from tilegen.ir.nodes import Buffer, Fill, For, Program, Stmt
 from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.threads import Threads
 from tilegen.model import build as c
@@ -49,8 +49,10 @@ class Context:
     taken: dict[str, None] = field(default_factory=dict)
     quoted: dict[tuple[int, str], None] = field(default_factory=dict)
     initial: PerNode[Fill, bool] = field(default_factory=PerNode)  # fills that declarations do
+    parts: PerNode[Stmt, str] = field(default_factory=PerNode)  # statements that begin a part of the kernel
     hoisted: dict[str, None] = field(default_factory=dict)  # named values that stand in the prologue
     latest: str = ""  # the source line that was named last
+    titled: bool = False  # whether a title stands above what comes next
     notes: list[str] = field(default_factory=list)
     prologue: list[CStmt] = field(
         default_factory=list
@@ -154,9 +156,20 @@ class Context:
     def comment(self, location: Location) -> list[CStmt]:
         """The comment above the code of a source statement: its text the first time, then its line alone, and nothing
         right below itself."""
-        before = self.latest
+        before, titled = self.latest, self.titled
+        self.titled = False
         text = self.reference(location)
-        return [Blank(), Comment(text)] if text and text != before else []
+        if not text or text == before:
+            return []
+        return [Comment(text)] if titled else [Blank(), Comment(text)]
+
+    def title(self, statement: Stmt) -> list[CStmt]:
+        """`// Main loop` where that part of the kernel begins with the statement."""
+        part = self.parts.get(statement)
+        if not part:
+            return []
+        self.titled = not isinstance(statement, For)  # a loop has its comment beside its head
+        return [Blank(), Comment(part)]
 
     def reference(self, location: Location) -> str:
         """`matmul.py:21  T.gemm(A_shared, B_shared, C_local)`, and `matmul.py:21` when it was quoted before."""

@@ -45,9 +45,12 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
         Blank(),
         *loads,
         Blank(),
+        Comment("Prologue: the first stages" if stages > 2 else "Prologue: the first stage"),
         _fill(loop, head, load, depth, stages),
         Blank(),
-        *main,
+        *main[:-1],
+        *context.title(loop),
+        main[-1],
         Expression(c.call("cp_async_wait", template=(0,))),
     ]
 

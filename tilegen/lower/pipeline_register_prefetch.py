@@ -100,11 +100,13 @@ class Pipeline:
 
     def lower(self) -> list[CStmt]:
         declarations = [statement for tile in self.copies for statement in self.carrier(tile)]
+        title = self.context.title(self.loop)
         gemm = self.only_gemm()
         if gemm is None:
-            return [*declarations, *self.prologue(), *self.general(), *self.held()]
+            return [*declarations, *self.prologue(), *title, *self.general(), *self.held()]
         schedule = GemmSteps(self, gemm)
-        return [*declarations, *schedule.declarations(), *self.prologue(), *schedule.lower(), *self.held()]
+        ahead = [*schedule.declarations(), *self.prologue()]
+        return [*declarations, *ahead, *title, *schedule.lower(), *self.held()]
 
     def held(self) -> list[CStmt]:
         """Accumulators that outlive the loop stay in accumulation registers, if the others suffice for the rest."""

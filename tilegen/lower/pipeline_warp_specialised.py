@@ -165,7 +165,7 @@ def stage_bytes(context: Context, hand_over: HandOver) -> CExpr:
         for extent in extent_constants(context, buffer):
             count = c.mul(count, extent)
         elements.setdefault(type_name(buffer.dtype, context.target.language), []).append(count)
-    sizes = [c.operation("*", c.call("sizeof", dtype), c.add(*counts)) for dtype, counts in elements.items()]
+    sizes = [c.product(c.call("sizeof", dtype), c.add(*counts)) for dtype, counts in elements.items()]
     context.constants[name] = Constant(name, c.add(*sizes), "u32", "of one full barrier")
     return Name(name)
 
@@ -195,29 +195,29 @@ def initialise_barriers(context: Context, reused: bool) -> list[CStmt]:
     """One thread makes the barriers ready; everyone sees them after the block's barrier."""
     context.primitive("mbarrier_init")
     context.primitive("fence_barrier_init")
-    consumers = context.constant("kConsumers", context.plan.consumers)
-    body: list[CStmt] = []
+    single: list[CStmt] = []
+    rings: dict[CExpr, list[CStmt]] = {}
     for hand_over in context.plan.hand_overs:
-        letting_go: CExpr = consumers
-        if hand_over.by_warps:
-            warps = context.constant("kWarpsPerWarpgroup", context.target.limits.warps_per_warpgroup)
-            letting_go = c.operation("*", consumers, warps)
-        if shares_loads(context, hand_over):
-            letting_go = c.operation("*", cluster_constant(context), letting_go)
-        kinds = [("full", Literal(1)), ("empty", letting_go)]
-        if hand_over.loop is None and not reused:
-            kinds = kinds[:1]
-        inner: list[CStmt] = []
-        for kind, arrivals in kinds:
-            base = c.member("shared", hand_over.barrier("full" if kind == "full" else "empty"))
-            barrier = base if hand_over.stages == 1 else c.index(base, "stage")
-            inner.append(Expression(c.call("mbarrier_init", barrier, arrivals)))
-        if hand_over.stages > 1:
-            body.append(ForC("stage", Literal(0), stage_count(context, hand_over), tuple(inner)))
-        else:
-            body += inner
-    body.append(Expression(c.call("fence_barrier_init")))
-    return [IfC(c.operation("==", "threadIdx.x", 0), tuple(body)), meet(context)]
+        kinds = [("full", c.expr(1)), ("empty", _releases(context, hand_over))]
+        for kind, arrivals in kinds if hand_over.loop is not None or reused else kinds[:1]:
+            barrier = c.member("shared", hand_over.barrier("full" if kind == "full" else "empty"))
+            depth = stage_count(context, hand_over)
+            if hand_over.stages > 1:
+                barrier = c.index(barrier, "stage")
+            initialise = Expression(c.call("mbarrier_init", barrier, arrivals))
+            (rings.setdefault(depth, []) if hand_over.stages > 1 else single).append(initialise)
+    loops = [ForC("stage", Literal(0), depth, tuple(inner)) for depth, inner in rings.items()]
+    body = (*single, *loops, Expression(c.call("fence_barrier_init")))
+    return [IfC(c.operation("==", "threadIdx.x", 0), body), meet(context)]
+
+
+def _releases(context: Context, hand_over: HandOver) -> CExpr:
+    """How many arrivals say that a stage is free."""
+    count: CExpr = context.constant("kConsumers", context.plan.consumers)
+    if hand_over.by_warps:
+        warps = context.constant("kWarpsPerWarpgroup", context.target.limits.warps_per_warpgroup)
+        count = c.operation("*", count, warps)
+    return c.operation("*", cluster_constant(context), count) if shares_loads(context, hand_over) else count
 
 
 def meet(context: Context) -> CStmt:

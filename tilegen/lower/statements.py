@@ -134,7 +134,7 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     fragment's declaration has the value."""
     if isinstance(statement, Fill) and (statement in context.folded.fills or statement in context.initial):
         return []
-    out = barrier_before(context, statement)
+    out = [*_title(context, statement), *barrier_before(context, statement)]
     lowering = lowering_for(context, statement)
     if isinstance(statement, For | If | Persistent):
         code = lowering(context, statement)
@@ -142,6 +142,12 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     comment = context.comment(quoted(statement))
     code = lowering(context, statement)
     return [*out, *comment, *code] if code else out
+
+
+def _title(context: Context, statement: Stmt) -> list[CStmt]:
+    """Consumers of a warp-specialised kernel and pipelined loops write it themselves."""
+    own = isinstance(statement, For) and statement in context.plan.stages
+    return [] if own or context.plan.kind == "warp_specialised" else context.title(statement)
 
 
 def quoted(statement: Stmt) -> Location:

@@ -11,8 +11,9 @@ from tilegen.lower.context import Context
 from tilegen.lower.scalar import scalar
 from tilegen.lower.statements import lower_statements
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name, Operation
+from tilegen.model.expressions import CallC, CExpr, Lambda, Literal, Member, Name, Operation
 from tilegen.model.statements import CStmt, Declare, ForC
+from tilegen.model.transform import rewritten_blocks
 from tilegen.schedule.analysis import each_statement
 from tilegen.schedule.clusters import cluster_axis
 
@@ -82,6 +83,43 @@ class TileLoop:
         return out
 
 
+def bind_coordinates(body: list[CStmt]) -> list[CStmt]:
+    """`const auto [bx, by] = tile_coordinates(…);` where all coordinates are used. Not in a kernel with lambdas: before
+    C++20 they cannot capture structured bindings."""
+    lambdas: list[CStmt] = []
+
+    def search(block: tuple[CStmt, ...]) -> tuple[CStmt, ...]:
+        lambdas.extend(one for one in block if isinstance(one, Declare) and isinstance(one.value, Lambda))
+        return block
+
+    def bind(block: tuple[CStmt, ...]) -> tuple[CStmt, ...]:
+        for position, statement in enumerate(block):
+            match statement:
+                case Declare(type_name="TileCoordinates", value=CallC(_, (_, *extents)) as found):
+                    names = _picked(block[position + 1 :])
+                    if len(names) == len(extents):
+                        bound = Declare("auto", "", found, const=True, structured=names)
+                        return (*block[:position], bound, *block[position + 1 + len(names) :])
+                case _:
+                    pass
+        return block
+
+    rewritten_blocks(body, search)
+    return body if lambdas else rewritten_blocks(body, bind)
+
+
+def _picked(following: tuple[CStmt, ...]) -> tuple[str, ...]:
+    """The names that the next declarations give to coordinates."""
+    names: list[str] = []
+    for statement in following:
+        match statement:
+            case Declare(name=name, value=Member(Name("at"), _)):
+                names.append(name)
+            case _:
+                break
+    return tuple(names)
+
+
 def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
     """How this kernel walks its grid; declares what is common to all roles in the context's prologue."""
     plan = context.plan
@@ -103,7 +141,9 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
         if size > 1:
             number = cluster_constant(context)
             whole = c.operation("-", c.operation("+", extents[axis], number), 1)
-            extents[axis] = c.operation("/", whole, number)
+            clusters = context.name(f"{names[axis]}_clusters")
+            context.prologue.append(Declare("int", clusters, c.operation("/", whole, number), const=True))
+            extents[axis] = Name(clusters)
         loop = TileLoop(plan.persistent, ordered, tuple(extents), tuple(names), size, axis)
     if sections:
         _sections(context, names)

@@ -17,8 +17,8 @@ from tilegen.lower.statements import lower_statement
 from tilegen.lower.threads import register_part, thread_part
 from tilegen.lower.tma import boxes, each_group
 from tilegen.model import build as c
-from tilegen.model.expressions import Braces, CExpr, Index, Literal, Name, Operation, Prefix, Reinterpret
-from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC
+from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Prefix, Reinterpret
+from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.plan import Staging
 
 MATRIX_ROWS = (Mode(4, (0, 2)), Mode(8, (1, 0)))  # lanes of the 8 x 8 matrices that stmatrix writes
@@ -87,23 +87,20 @@ def _own_part(context: Context, fragment: Fragment) -> _Part:
         if divisor >= 128 and not mode.replicates:
             digit = context.threads.digit(divisor, mode.extent)
             if mode.steps[0]:
-                row.append(c.mul(mode.steps[0], digit))
+                row.append(context.threads.scaled(mode.steps[0], digit))
                 rows //= mode.extent
             if mode.steps[1]:
-                column.append(c.mul(mode.steps[1], digit))
+                column.append(context.threads.scaled(mode.steps[1], digit))
                 columns //= mode.extent
         divisor *= mode.extent
     return _Part(c.add(*row), c.add(*column), rows, columns)
 
 
 def _rows_name(context: Context, fragment: Fragment, part: _Part, extents: tuple[CExpr, ...]) -> CExpr:
+    """The rows of a warpgroup's part by name."""
     if part.rows == fragment.tile[0]:
         return extents[0]
-    return (
-        c.div(extents[0], context.constant("kConsumers", context.plan.consumers))
-        if (fragment.tile[0] // part.rows == context.plan.consumers)
-        else Literal(part.rows)
-    )
+    return context.threads.shares.get(part.rows, Literal(part.rows))
 
 
 def _stores(
@@ -186,27 +183,15 @@ def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Stag
     swizzled = chunk
     for xor in layout.xors:
         swizzled = Operation("^", swizzled, c.mod(c.div("row", xor.divisor), xor.extent))
-    # One stmatrix writes 16 rows x 16 columns: 8 accumulators become 4 registers of 2 elements.
-    packed = [
-        packed_pair(
-            context,
-            copy,
-            c.index(source, c.add(c.mul(8, j), 2 * q)),
-            c.index(source, c.add(c.mul(8, j), 2 * q + 1)),
-        )
-        for q in range(4)
-    ]
     pair = pair_type(copy.target.buffer.dtype)
+    first = c.add(c.mul(8, j), c.mul(2, "q"))  # of 8 accumulators, which become 4 registers of 2 elements
+    packed = packed_pair(context, copy, c.index(source, first), c.index(source, c.add(first, 1)))
     target = Index(c.index(base, row_index), c.mul(8, "chunk"))
+    swizzle = f"8-column chunk under the {layout.hardware_swizzle}-byte swizzle"
     body: tuple[CStmt, ...] = (
-        Declare(pair, "fragment", Braces(tuple(packed)), dimensions=(Literal(4),), const=True),
-        Declare(
-            "int",
-            "chunk",
-            swizzled,
-            const=True,
-            comment=f"8-column chunk under the {layout.hardware_swizzle}-byte swizzle",
-        ),
+        Declare(pair, "fragment", dimensions=(Literal(4),)),
+        ForC("q", Literal(0), Literal(4), (AssignC(c.index("fragment", "q"), packed),), unroll=True),
+        Declare("int", "chunk", swizzled, const=True, comment=swizzle),
         Expression(
             c.call(
                 "stmatrix_x4",
@@ -215,9 +200,11 @@ def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Stag
             )
         ),
     )
-    steps = fragment.registers[-1][2].extent // 2
+    columns = 8 * fragment.registers[-1][2].extent
+    extents = shared_tiles.extent_constants(context, copy.source.buffer)
+    steps = c.div(extents[1], 16) if columns == fragment.tile[1] else Literal(columns // 16)
     loop: CStmt = ForC(
-        "j", Literal(0), Literal(steps), body, unroll=True, comment="one stmatrix writes 16 rows x 16 columns"
+        "j", Literal(0), steps, body, unroll=True, comment="one stmatrix writes 16 rows x 16 columns"
     )
     if mi is not None:
         loop = ForC("mi", Literal(0), Literal(fragment.register_shape[0]), (loop,), unroll=True)

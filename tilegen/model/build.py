@@ -84,6 +84,14 @@ def mul(left: Operand, right: Operand) -> CExpr:
     return Operation("*", b, a) if y is not None else Operation("*", a, b)
 
 
+def product(left: Operand, right: Operand) -> CExpr:
+    """left * right, written from left to right without brackets where right is a product itself."""
+    a, b = expr(left), expr(right)
+    if isinstance(b, Operation) and b.op == "*":
+        return Operation("*", product(a, b.left), b.right)
+    return Operation("*", a, b)
+
+
 def div(left: Operand, right: Operand) -> CExpr:
     """Division of a non-negative integer."""
     a, b = expr(left), expr(right)

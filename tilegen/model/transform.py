@@ -1,15 +1,17 @@
-"""Rewrites kernel-model expressions from the leaves up."""
+"""Rewrites expressions and blocks of the kernel model from the leaves up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
 from tilegen.model.expressions import (
     Braces,
     CallC,
     CExpr,
     Index,
+    Lambda,
     Member,
     Operation,
     Prefix,
@@ -17,6 +19,7 @@ from tilegen.model.expressions import (
     StaticCast,
     Ternary,
 )
+from tilegen.model.statements import CStmt, Declare, ForC, IfC, Scope, WhileC
 
 
 def rewritten(expression: CExpr, visit: Callable[[CExpr], CExpr | None]) -> CExpr:
@@ -47,3 +50,28 @@ def rewritten(expression: CExpr, visit: Callable[[CExpr], CExpr | None]) -> CExp
             changed = expression
     replacement = visit(changed)
     return changed if replacement is None else replacement
+
+
+Block = tuple[CStmt, ...]
+
+
+def rewritten_blocks(body: Sequence[CStmt], visit: Callable[[Block], Sequence[CStmt]]) -> list[CStmt]:
+    """The statements with every block replaced by what `visit` makes of it, the blocks inside it being rewritten
+    already; bodies of lambdas are blocks too."""
+
+    def inner(block: Sequence[CStmt]) -> Block:
+        return tuple(rewritten_blocks(block, visit))
+
+    changed: list[CStmt] = []
+    for statement in body:
+        match statement:
+            case ForC() | WhileC() | Scope():
+                changed.append(replace(statement, body=inner(statement.body)))
+            case IfC(then=then, otherwise=otherwise):
+                changed.append(replace(statement, then=inner(then), otherwise=inner(otherwise)))
+            case Declare(value=Lambda() as function):
+                code = cast(Block, function.body)
+                changed.append(replace(statement, value=replace(function, body=inner(code))))
+            case _:
+                changed.append(statement)
+    return list(visit(tuple(changed)))
