@@ -14,8 +14,8 @@ EPSILON = 1e-6
 
 
 def threads_for(columns):
-    """Threads that hold 32 elements of a row each; from 128 to 1024, a power of two."""
-    return min(1024, max(128, 1 << (columns // 32 - 1).bit_length()))
+    """Threads that hold 64 elements of a row each; from 128 to 1024, a power of two."""
+    return min(1024, max(128, 1 << (columns // 64 - 1).bit_length()))
 
 
 @tilegen.jit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from example_cases import example
 
 from tilegen.emission import Emission
 from tilegen.language.tensors import spec_of_array
+from tilegen.toolchain import compile_cuda, compile_hip
 
 Array = np.ndarray[Any, Any]
 KERNELS = ("softmax", "rms_norm", "layer_norm")
@@ -61,7 +63,9 @@ def runs() -> Iterator[Any]:
                 yield pytest.param(name, columns, rows, parameters, dtype, schedule, target, id=what)
 
 
-@pytest.mark.parametrize(("name", "columns", "rows", "parameters", "dtype", "schedule", "target"), list(runs()))
+@pytest.mark.parametrize(
+    ("name", "columns", "rows", "parameters", "dtype", "schedule", "target"), list(runs())
+)
 def test_any_width_is_right(
     require_tool: Callable[[str], None],
     name: str,
@@ -80,6 +84,41 @@ def test_any_width_is_right(
     assert result.dtype == np.dtype(dtype)
     error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
     assert error < ROUNDING[dtype]
+
+
+# ------------------------------------------------------------------------------------------- compiled
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "threads"),
+    [
+        (4096, np.float16, 0),
+        (16384, ml_dtypes.bfloat16, 0),
+        (16384, np.float32, 512),
+        (16380, np.float16, 128),
+    ],
+)
+@pytest.mark.parametrize("name", KERNELS)
+def test_nothing_spills_where_blocks_share_a_multiprocessor(
+    require_tool: Callable[[str], None], name: str, columns: int, dtype: Any, threads: int
+) -> None:
+    require_tool("nvcc")
+    emission = emitted(name, "sm_90a", inputs(name, 8, columns, dtype), threads=threads)
+    kernel = compile_cuda(emission.source, emission.target).kernel(emission.name)
+    assert (kernel.spills, kernel.stack_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_cdna_reads_and_writes_16_bytes_a_lane(
+    require_tool: Callable[[str], None], name: str, target: str
+) -> None:
+    require_tool("hip_gfx950" if target == "gfx950" else "hip")
+    emission = emitted(name, target, inputs(name, 8, 16384, ml_dtypes.bfloat16))
+    result = compile_hip(emission.source, emission.target)
+    assert result.kernel(emission.name).spills == 0
+    accesses = re.findall(r"\b(?:global|buffer|flat)_(?:load|store)\w*", result.assembly)
+    assert accesses and all(access.endswith("dwordx4") for access in accesses)
 
 
 # ------------------------------------------------------------------------------------------- text

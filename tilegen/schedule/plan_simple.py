@@ -6,13 +6,12 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Program
 from tilegen.schedule.plan import Plan
-from tilegen.schedule.registers import GUARDED_REGISTERS, live_registers, operand_registers
+from tilegen.schedule.registers import GUARDED_REGISTERS, live_registers, loaded_tensors, operand_registers
 from tilegen.target import Target
 
 _RESIDENT = 2  # the part of the threads that a multiprocessor holds which shall be resident
-_FRAGMENTS = (
-    0.8  # the part of a thread's registers that fragments may take; the rest holds addresses and elements
-)
+_ADDRESSES = 16  # registers beside fragments
+_VECTORS = 8  # registers for elements of each tensor that an element-wise statement loads ahead
 
 
 def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
@@ -60,11 +59,8 @@ def _residency(program: Program, decisions: Decisions, target: Target, used: int
         # Operands are in registers beside the accumulators, and so are the bounds of guarded loads.
         needed += operand_registers(kernel, decisions) + GUARDED_REGISTERS
         return max(1, min(blocks, limits.registers_per_multiprocessor // (needed * kernel.threads)))
-    while blocks > 1 and needed > _FRAGMENTS * limits.registers_per_multiprocessor / (
-        blocks * kernel.threads
-    ):
-        blocks -= 1
-    return max(1, blocks)
+    needed += needed // 5 + _ADDRESSES + _VECTORS * loaded_tensors(kernel)
+    return max(1, min(blocks, limits.registers_per_multiprocessor // (needed * kernel.threads)))
 
 
 def check_threads(program: Program, target: Target) -> None:

@@ -29,12 +29,18 @@ def live_registers(kernel: Kernel, decisions: Decisions) -> int:
 
     A fragment lives from the first statement that mentions it to the last one, and to the end of a loop that mentions
     it as well. One that passes from an element-wise statement to the next statement takes none: its elements are used
-    one by one as they are computed. A reduction that adds to what its target holds has partial results beside it.
+    one by one as they are computed. A narrow one that several statements compute with takes whole registers, since
+    compilers keep what they have converted. A reduction that adds to what its target holds has partial results beside
+    it.
     """
     spans: dict[str, tuple[int, int]] = {}
     leaves: list[Stmt] = []
     _number(kernel.body, leaves, spans)
     sizes = {buffer.name: _registers(buffer, decisions) for buffer in kernel.allocations}
+    computing = [buffer for leaf in leaves if isinstance(leaf, ParallelFor | Reduce) for buffer in reads(leaf)]
+    for buffer in kernel.allocations:
+        if sizes[buffer.name] and buffer.dtype.is_float and computing.count(buffer) > 1:
+            sizes[buffer.name] = max(sizes[buffer.name], decisions.fragments[buffer.name].register_count)
     for name, (first, last) in spans.items():
         if last == first + 1 and all(isinstance(leaves[at], ParallelFor | Reduce) for at in (first, last)):
             sizes[name] = 0
@@ -43,6 +49,19 @@ def live_registers(kernel: Kernel, decisions: Decisions) -> int:
             sum(sizes.get(name, 0) for name, (first, last) in spans.items() if first <= at <= last)
             + _partial_results(leaf, decisions)
             for at, leaf in enumerate(leaves)
+        ),
+        default=0,
+    )
+
+
+def loaded_tensors(kernel: Kernel) -> int:
+    """How many tensors an element-wise statement reads, at the statement that reads most: compilers load their elements
+    ahead."""
+    return max(
+        (
+            sum(buffer.scope == "global" for buffer in reads(statement))
+            for statement in each_statement(kernel.body)
+            if isinstance(statement, ParallelFor)
         ),
         default=0,
     )
