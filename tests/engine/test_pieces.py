@@ -331,3 +331,19 @@ def test_a_clash_of_layouts_is_converted_and_noted(tile: int, target: str) -> No
 def test_a_reduction_without_its_axis_is_refused() -> None:
     with pytest.raises(ProgramError):
         programs.reduced_2.emit(spec(matrix(0, 8, 8, dtype="float32")), target="sm_80", dim=2)
+
+
+# ------------------------------------------------------------------------------------------- grids
+
+
+def test_an_axis_that_is_too_long_for_the_launch_is_numbered_along_the_first() -> None:
+    import tilegen.language as T
+
+    arrays = [
+        T.Tensor(shape, "float32") for shape in ((3, 70000, 8), (8,), (70000, 1), (3, 1, 8), (1, 70000, 8))
+    ]
+    long = programs.broadcast.emit(*arrays, target="sm_90a", rows=1).source
+    assert "const int by = blockIdx.x / kTilesBx % kTilesBy;" in long
+    assert "<<<kTilesBx * kTilesBy * kTilesBz, kThreads" in long
+    short = programs.broadcast.emit(*arrays, target="sm_90a", rows=2).source
+    assert "const int by = blockIdx.y;" in short

@@ -26,7 +26,7 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         axis, blocks = cluster_axis(plan.cluster), cluster_constant(context)
         whole = c.operation("-", c.operation("+", extents[axis], blocks), 1)
         extents[axis] = c.operation("*", c.operation("/", whole, blocks), blocks)
-    if tiles.repeats or tiles.ordered:
+    if tiles.flat:
         if size == 1:  # under their names, where they are constants
             pairs = zip(kernel.grid, tiles.extents, extents, strict=True)
             extents = [named if isinstance(extent, Const) else text for extent, named, text in pairs]
@@ -49,7 +49,7 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         grid_text=_grid_text(context, tiles),
         block=plan.threads,
         block_text=_block_text(context),
-        cluster=(size, 1, 1) if tiles.repeats or tiles.ordered else plan.cluster,
+        cluster=(size, 1, 1) if tiles.flat else plan.cluster,
         shared_bytes=total_bytes(members) if members else 0,
         registers_text=_registers_text(context),
         min_blocks=plan.blocks_per_multiprocessor,
@@ -65,7 +65,7 @@ def _grid_text(context: Context, tiles: TileLoop) -> str:
     if size > 1:
         axis = cluster_axis(plan.cluster)
         extents[axis] = f"{size} * {_extent_text(ceildiv(kernel.grid[axis], const(size)))}"
-    if not (tiles.repeats or tiles.ordered):
+    if not tiles.flat:
         return " x ".join(extents)
     count = " * ".join(reversed(extents))
     if not tiles.repeats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.ir.expressions import Const, Var
 from tilegen.ir.nodes import Kernel, Persistent, Stmt
@@ -30,10 +30,16 @@ class TileLoop:
     variables: tuple[str, ...]
     cluster: int = 1  # blocks
     axis: int = 0  # along which a cluster lies
+    numbered: bool = False  # the launch has one axis, because another would be longer than it may be
 
     def body(self, kernel: Kernel) -> tuple[Stmt, ...]:
         """The statements of one tile."""
         return kernel.body
+
+    @property
+    def flat(self) -> bool:
+        """Whether the launch has one axis, along which blocks are numbered."""
+        return self.repeats or self.ordered or self.numbered
 
     @property
     def count(self) -> CExpr:
@@ -135,8 +141,13 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
     for var, name in zip(kernel.block_vars, names, strict=True):
         context.environment[var.name] = Name(name)
     size, axis = plan.cluster_size, cluster_axis(plan.cluster)
-    loop = TileLoop(plan.persistent, ordered, (), tuple(names), size, axis)
-    if plan.persistent or ordered:
+    longest = context.target.limits.grid
+    numbered = size == 1 and any(
+        isinstance(extent, Const) and extent.value > limit
+        for extent, limit in zip(kernel.grid[1:], longest[1:], strict=False)
+    )
+    loop = TileLoop(plan.persistent, ordered, (), tuple(names), size, axis, numbered)
+    if loop.flat:
         extents = list(_extents(context, kernel, names))
         if size > 1:
             number = cluster_constant(context)
@@ -144,13 +155,13 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
             clusters = context.name(f"{names[axis]}_clusters")
             context.prologue.append(Declare("int", clusters, c.operation("/", whole, number), const=True))
             extents[axis] = Name(clusters)
-        loop = TileLoop(plan.persistent, ordered, tuple(extents), tuple(names), size, axis)
+        loop = replace(loop, extents=tuple(extents))
     if sections:
         _sections(context, names)
     elif ordered:
         _panels(context, names)
     if not plan.persistent:
-        if ordered:
+        if loop.flat:
             first = c.expr("blockIdx.x")
             if size > 1:
                 first = c.operation("/", first, cluster_constant(context))
