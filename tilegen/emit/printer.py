@@ -31,6 +31,7 @@ from tilegen.model.statements import (
 INDENT = 2
 _BANNER_END = 96  # column of the last dash at the outermost level
 _INNER_BANNER_END = 99
+_FEW = 4  # turns
 
 
 def print_statements(body: Sequence[CStmt], language: str, indent: int = 0) -> list[Line]:
@@ -186,11 +187,21 @@ def _for(loop: ForC, language: str, indent: int) -> list[Line]:
     head = f"{loop.type_name} {loop.variable} = {expression_text(loop.start)}"
     opening = f"for ({head}; {expression_text(condition)}; {_advance(loop)})"
     lines = _block(opening, loop.comment, loop.body, language, indent)
-    if not loop.unroll:
+    if not loop.unroll or (language == "cuda" and _unrolls_itself(loop)):
         return lines
     pragma = "#pragma unroll" if loop.unroll is True else f"#pragma unroll {loop.unroll}"
     first_code = next(position for position, line in enumerate(lines) if line.code)
     return [*lines[:first_code], Line(pragma), *lines[first_code:]]
+
+
+def _unrolls_itself(loop: ForC) -> bool:
+    """Whether nvcc unrolls a loop unasked: a few turns of simple statements."""
+    match loop.start, loop.stop, loop.step or Literal(1):
+        case Literal(int() as start), Literal(int() as stop), Literal(int() as step):
+            turns = -(-(stop - start) // step)
+            return turns <= _FEW and all(isinstance(inner, AssignC | Expression) for inner in loop.body)
+        case _:
+            return False
 
 
 def _advance(loop: ForC) -> str:

@@ -30,9 +30,9 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
     issue_second = context.name(f"issue_{skew.second.c.buffer.name}")
     out: list[CStmt] = [
         Blank(),
-        _lambda(issue_first, consumers.gemm(skew.first)),
+        _lambda(issue_first, _issue(consumers, skew.first)),
         Blank(),
-        _lambda(issue_second, consumers.gemm(skew.second)),
+        _lambda(issue_second, _issue(consumers, skew.second)),
     ]
     early = _work(consumers, out, "work_beside", head, skew.early)
     late = _work(consumers, out, "work_after", head, skew.late)
@@ -132,6 +132,16 @@ def _hand_overs(consumers: Consumers, loop: For, gemm: Gemm) -> list[HandOver]:
         for hand_over in consumers.context.plan.hand_overs
         if hand_over.loop is loop and any(name in hand_over.buffers for name in read)
     ]
+
+
+def _issue(consumers: Consumers, gemm: Gemm) -> list[CStmt]:
+    """The gemm's code; the names that it takes are its lambda's own."""
+    taken = consumers.context.taken
+    outside = dict(taken)
+    code = consumers.gemm(gemm)
+    taken.clear()
+    taken.update(outside)
+    return code
 
 
 def _lambda(name: str, body: list[CStmt], parameter: str = "") -> CStmt:
