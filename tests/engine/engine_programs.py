@@ -33,6 +33,7 @@ def product(
     policy="square",
     panel=0,
     persistent=None,
+    cluster=None,
     b_first=False,
     start=0.0,
     epilogue=(),
@@ -44,10 +45,8 @@ def product(
     bias: T.Tensor((N,), dtype)
     residual: T.Tensor((M, N), dtype)
     C = T.empty((M, N), out_dtype)
-    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads, persistent=persistent) as (
-        bx,
-        by,
-    ):
+    grid = T.ceildiv(N, block_N), T.ceildiv(M, block_M)
+    with T.Kernel(*grid, threads=threads, persistent=persistent, cluster_dims=cluster) as (bx, by):
         A_shared = T.alloc_shared((block_K, block_M) if transpose_A else (block_M, block_K), dtype)
         B_shared = T.alloc_shared((block_N, block_K) if transpose_B else (block_K, block_N), dtype)
         C_local = T.alloc_fragment((block_M, block_N), T.float32)

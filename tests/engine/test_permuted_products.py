@@ -44,8 +44,10 @@ def epilogue(values: Array, steps: tuple[str, ...], bias: Array, residual: Array
 def drawn(target: str, choose: Random) -> tuple[dict[str, Any], tuple[int, int, int], bool]:
     """A schedule that fits the target, and extents."""
     warpgroups = load_target(target).has("wgmma")
-    block_M, block_N = choose.choice([(64, 64), (128, 64), (64, 128), (128, 128), (64, 96), (128, 32)])
-    threads = choose.choice([128, 256] if block_M == 128 or not warpgroups else [128])
+    shapes = [(64, 64), (128, 64), (64, 128), (128, 128), (64, 96), (128, 32), (192, 64), (256, 64)]
+    block_M, block_N = choose.choice(shapes)
+    threads = choose.choice([128, 256] if block_M % 128 == 0 or not warpgroups else [128])
+    threads = 384 if block_M == 192 and warpgroups else threads
     if not warpgroups and block_M * block_N < 64 * 96:
         threads = choose.choice([64, 128])
     parameters: dict[str, Any] = {
@@ -61,6 +63,7 @@ def drawn(target: str, choose: Random) -> tuple[dict[str, Any], tuple[int, int, 
         "policy": choose.choice(["square", "square", "full_row", "full_col"]),
         "panel": choose.choice([0, 0, 3]),
         "persistent": choose.choice([None, None, True]),
+        "cluster": choose.choice([None, None, (2, 1), (1, 2)]) if warpgroups else None,
         "b_first": choose.random() < 0.3,
         "start": choose.choice([0.0, 0.0, 0.0, -1.5]),
         "epilogue": tuple(choose.sample(STEPS, choose.randrange(5))),
