@@ -52,6 +52,7 @@ def dequant_gemm(
     num_stages: int = 4,
     threads: int = 128,
     cluster: int = 1,
+    split: int = 1,
     persistent=None,
     order: str = "mma",
 ):
@@ -63,13 +64,15 @@ def dequant_gemm(
     C = T.empty((M, N), T.float16)
     if not block_M:
         block_M = rows_for(M, order)
+    tiles = T.ceildiv(K, block_K * split)
     with T.Kernel(
-        T.ceildiv(N, block_N),
+        T.ceildiv(N, block_N) * split,
         T.ceildiv(M, block_M),
         threads=threads,
         cluster_dims=(cluster, 1),
         persistent=persistent,
-    ) as (bx, by):
+    ) as (x, by):
+        bx, part = x // split, x % split
         A_shared = T.alloc_shared((block_M, block_K), T.float16)
         W_shared = T.alloc_shared((block_N // 16, block_K * 2), T.int32)
         S_shared = T.alloc_shared((T.ceildiv(block_K, GROUP), block_N), T.float16)
@@ -81,11 +84,12 @@ def dequant_gemm(
         W_local = T.alloc_fragment((block_N, block_K), T.float16)
         C_local = T.alloc_fragment((block_N, block_M), T.float32)
         T.clear(C_local)
-        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
-            T.copy(W[bx * (block_N // 16), k * (block_K * 2)], W_shared)
-            T.copy(S[k * block_K // GROUP, bx * block_N], S_shared)
-            T.copy(Z[k * block_K // GROUP, bx * block_N], Z_shared)
-            T.copy(A[by * block_M, k * block_K], A_shared)
+        for k in T.Pipelined(tiles, num_stages=num_stages):
+            step = part * tiles + k
+            T.copy(W[bx * (block_N // 16), step * (block_K * 2)], W_shared)
+            T.copy(S[step * block_K // GROUP, bx * block_N], S_shared)
+            T.copy(Z[step * block_K // GROUP, bx * block_N], Z_shared)
+            T.copy(A[by * block_M, step * block_K], A_shared)
             T.copy(W_shared, W_words)
             T.copy(S_shared, scale)
             T.copy(Z_shared, zero)
@@ -95,7 +99,10 @@ def dequant_gemm(
             T.gemm(W_local, A_shared, C_local, transpose_B=True)
         for i, j in T.Parallel(block_N, block_M):
             C_shared[j, i] = C_local[i, j]
-        T.copy(C_shared, C[by * block_M, bx * block_N])
+        if split == 1:
+            T.copy(C_shared, C[by * block_M, bx * block_N])
+        else:
+            T.atomic_add(C[by * block_M, bx * block_N], C_shared)
     return C
 
 
@@ -103,19 +110,27 @@ kernel = dequant_gemm
 targets = ("sm_80", "sm_89", "sm_90a")  # of the order that `inputs` packs; CDNA's is "mfma"
 tolerance = 1e-3  # of the relative Frobenius norm; fp16 output rounds to about 3e-4
 schedules = tuple(  # for benchmarks on Hopper
-    dict(zip(("block_M", "block_N", "block_K", "num_stages", "threads", "cluster"), schedule, strict=True))
+    dict(
+        zip(
+            ("block_M", "block_N", "block_K", "num_stages", "threads", "cluster", "split"),
+            schedule,
+            strict=True,
+        )
+    )
     for schedule in (
-        (8, 64, 256, 12, 128, 1),
-        (16, 64, 256, 8, 128, 1),
-        (16, 64, 256, 8, 128, 2),
-        (16, 64, 256, 8, 128, 4),
-        (64, 64, 128, 8, 128, 2),
-        (64, 64, 128, 8, 128, 4),
-        (128, 128, 128, 4, 256, 2),
-        (128, 128, 128, 4, 256, 4),
-        (256, 64, 64, 5, 128, 4),
-        (256, 128, 64, 4, 256, 1),
-        (256, 128, 64, 4, 256, 2),
+        (8, 64, 256, 12, 128, 1, 1),
+        (8, 64, 256, 6, 128, 1, 2),
+        (16, 64, 256, 8, 128, 1, 1),
+        (16, 64, 256, 8, 128, 2, 1),
+        (16, 64, 256, 8, 128, 4, 1),
+        (16, 64, 256, 5, 128, 1, 2),
+        (64, 64, 128, 8, 128, 2, 1),
+        (64, 64, 128, 8, 128, 4, 1),
+        (128, 128, 128, 4, 256, 2, 1),
+        (128, 128, 128, 4, 256, 4, 1),
+        (256, 64, 64, 5, 128, 4, 1),
+        (256, 128, 64, 4, 256, 1, 1),
+        (256, 128, 64, 4, 256, 2, 1),
     )
 )
 

@@ -50,3 +50,11 @@ def test_hopper_adds_four_floats_at_once() -> None:
     text = kernel_text(generated(programs.add_tiles, "sm_90a", [x, x]))
     assert "reduce_add_v4(" in text
     assert "reduce_add_v4(" not in kernel_text(generated(programs.add_tiles, "sm_80", [x, x]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_new_outputs_that_are_only_added_to_start_from_zeros(target: str) -> None:
+    x = np.random.default_rng(6).standard_normal((200, 64)).astype(np.float32)
+    (result,) = emulated(programs.column_sums, target, [x])
+    assert relative_error(result, x.astype(np.float64).sum(0)) < 1e-5
+    assert "MemsetAsync(Y, 0, " in generated(programs.column_sums, target, [x]).source

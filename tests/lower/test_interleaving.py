@@ -105,6 +105,7 @@ def test_interleaved_operands(parameters, mode) -> None:
     text = kernel_text(files)
     slices = 2 if parameters.get("bk") == 32 else 4
     waits = re.findall(r"warpgroup_wait<(.*?)>\(\)", text)
+    assert f"operand in {slices} slices along k" in files.source
     assert len(waits) == 2 and waits[1] == "0" and "// what read the next slice's registers is over" in text
     count = eval(waits[0].replace("kBlockK", "bk").replace("kBk", "bk"), {"bk": parameters.get("bk", 64)})
     assert count == slices - 1

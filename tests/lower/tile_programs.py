@@ -391,3 +391,16 @@ def own_elements(X, n: int = 64, threads: int = 128):
             s[i, j] = s[i, j] * 2.0
         T.copy(s, Y[bx * n, 0])
     return Y
+
+
+def column_sums(X, bm: int = 64, threads: int = 128):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(M, bm), threads=threads) as bx:
+        x = T.alloc_fragment((bm, N), T.float32)
+        total = T.alloc_fragment((N,), T.float32)
+        T.copy(X[bx * bm, 0], x)
+        T.reduce_sum(x, total, dim=0)
+        T.atomic_add(Y, total)
+    return Y

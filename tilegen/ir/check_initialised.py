@@ -12,9 +12,20 @@ from dataclasses import dataclass
 
 from tilegen.diagnostics import ProgramError
 from tilegen.ir.check_operations import declared
-from tilegen.ir.effects import blocks_of, buffers_written, expressions_of, regions_read
+from tilegen.ir.effects import blocks_of, buffers_written, expressions_of, regions_read, summed_outputs
 from tilegen.ir.expressions import Load
-from tilegen.ir.nodes import Buffer, For, Gemm, ParallelFor, Persistent, Program, Reduce, Stmt
+from tilegen.ir.nodes import (
+    AtomicElement,
+    AtomicTile,
+    Buffer,
+    For,
+    Gemm,
+    ParallelFor,
+    Persistent,
+    Program,
+    Reduce,
+    Stmt,
+)
 from tilegen.ir.walk import subexpressions
 
 
@@ -36,8 +47,11 @@ def check_initialised(program: Program) -> None:
     reads: list[tuple[Buffer, _Access]] = []
     writes: dict[Buffer, list[_Access]] = {}
     _collect(program.kernel.body, (), [0], reads, writes)
+    summed = summed_outputs(program)
     for buffer, read in reads:
         if buffer.scope == "global" and buffer.role != "output":
+            continue
+        if buffer in summed and isinstance(read.statement, AtomicTile | AtomicElement):
             continue
         if not any(_comes_first(write, read) for write in writes.get(buffer, [])):
             _refuse(buffer, read.statement)

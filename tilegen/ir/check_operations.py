@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.diagnostics import ProgramError
+from tilegen.ir.effects import summed_outputs
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     AtomicElement,
@@ -28,8 +29,16 @@ def check_operations(program: Program) -> None:
     Raises:
         ProgramError: at the operation, with the buffers that clash.
     """
+    summed = summed_outputs(program)
     for statement in each_statement(program.kernel.body):
         _check(statement)
+        match statement:
+            case AtomicTile(target=target):
+                _check_atomic(target.buffer, summed, statement.location)
+            case AtomicElement(buffer=buffer):
+                _check_atomic(buffer, summed, statement.location)
+            case _:
+                pass
 
 
 def _check(statement: Stmt) -> None:
@@ -42,9 +51,6 @@ def _check(statement: Stmt) -> None:
             _check_reduce(statement)
         case AtomicTile():
             _check_same_shape("the atomic update", statement.source, statement.target, statement.location)
-            _check_atomic(statement.target.buffer, statement.location)
-        case AtomicElement():
-            _check_atomic(statement.buffer, statement.location)
         case _:
             pass
 
@@ -231,7 +237,7 @@ def _check_reduce(statement: Reduce) -> None:
             )
 
 
-def _check_atomic(buffer: Buffer, location: Location) -> None:
+def _check_atomic(buffer: Buffer, summed: tuple[Buffer, ...], location: Location) -> None:
     if buffer.scope not in ("global", "shared"):
         raise ProgramError(
             location,
@@ -239,10 +245,11 @@ def _check_atomic(buffer: Buffer, location: Location) -> None:
             remedy="update it with a plain assignment",
             related=declared(buffer),
         )
-    if buffer.role == "output":
+    if buffer.role == "output" and buffer not in summed:
         raise ProgramError(
             location,
             f"an atomic updates {buffer.name}, but a new output tensor holds no values yet",
-            remedy=f"make {buffer.name} a parameter, {buffer.name}: T.Tensor(shape, dtype), and pass a zeroed tensor",
+            remedy=f"make {buffer.name} a parameter, {buffer.name}: T.Tensor(shape, dtype), and pass a zeroed tensor; "
+            "an output that T.atomic_add alone touches starts from zeros",
             related=declared(buffer),
         )

@@ -17,12 +17,14 @@ from tilegen.ir.nodes import (
     Let,
     ParallelFor,
     Persistent,
+    Program,
     Reduce,
     Region,
     Stmt,
     Store,
     SyncThreads,
 )
+from tilegen.ir.walk import each_statement
 
 
 def blocks_of(statement: Stmt) -> tuple[tuple[Stmt, ...], ...]:
@@ -98,3 +100,15 @@ def buffers_written(statement: Stmt) -> tuple[Buffer, ...]:
     if isinstance(statement, Store | AtomicElement):
         return (statement.buffer,)
     return tuple(region.buffer for region in regions_written(statement))
+
+
+def summed_outputs(program: Program) -> tuple[Buffer, ...]:
+    """The new output tensors that the kernel only ever adds to, atomically: they start from zeros."""
+    leaves = [s for s in each_statement(program.kernel.body) if not blocks_of(s)]
+    found = []
+    for tensor in program.tensors:
+        writers = [s for s in leaves if tensor in buffers_written(s)]
+        adding = all(isinstance(s, AtomicTile | AtomicElement) and s.op == "add" for s in writers)
+        if tensor.role == "output" and writers and adding:
+            found.append(tensor)
+    return tuple(found)

@@ -22,6 +22,10 @@ def lower_interleaved(context: Context, interleaving: Interleaving, accumulate: 
     decision = context.decisions.gemms[gemm]
     for name in ("warpgroup_arrive", "warpgroup_commit", "warpgroup_wait"):
         context.primitive(name)
+    context.pipeline_notes.append(
+        f"consumers: {gemm.a.buffer.name} in {interleaving.slices} slices along k, each a group of wgmma: one is "
+        "computed while the others are multiplied"
+    )
     each = decision.steps // interleaving.slices
     variable = "kk" if each == 1 else context.name("slice")
     work: list[CStmt] = []
