@@ -146,7 +146,9 @@ def test_registers_beyond_the_tile_count_as_the_identity() -> None:
 
 
 def test_reductions_across_warps_take_turns_and_wait_once_each() -> None:
-    text = kernel_text(generated(programs.softmax, "sm_90a", [_single(8, 1024).astype(ml_dtypes.bfloat16)], bm=1))
+    text = kernel_text(
+        generated(programs.softmax, "sm_90a", [_single(8, 1024).astype(ml_dtypes.bfloat16)], bm=1)
+    )
     assert text.count("__syncthreads();") == 2
     assert "reduction_float32[warp] = top[0]" in text and "reduction_float32_2[warp] = total[0]" in text
 

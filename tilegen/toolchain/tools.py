@@ -54,7 +54,12 @@ class Tools:
     nvdisasm: Tool | None
 
     def need_nvcc(self) -> Tool:
-        return _need(self.nvcc, "nvcc", "install the CUDA toolkit and put nvcc on PATH or set CUDA_HOME")
+        return _need(
+            self.nvcc,
+            "nvcc",
+            "install the CUDA toolkit and put nvcc on PATH or set CUDA_HOME, or pip install nvidia-cuda-nvcc "
+            "nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl nvidia-cuda-runtime",
+        )
 
     def need_nvrtc(self) -> Tool:
         return _need(self.nvrtc, "NVRTC", "pip install nvidia-cuda-nvrtc")
