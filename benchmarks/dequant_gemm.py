@@ -1,8 +1,8 @@
 """W4A16 products beside cuBLAS on the fp16 weights:  python -m benchmarks.dequant_gemm
 
 The kernel is examples/dequant_gemm.py: `kernel(A, *packed)` with A fp16 [M, K], returning fp16 [M, N]. The example also
-defines `quantise(weight)`, from fp32 NumPy weights [K, N] to the tuple of packed arrays, and `dequantise(*packed)`, the
-fp32 weights [K, N] that they stand for.
+defines `quantise(weight)`, from fp32 NumPy weights [K, N] to the tuple of packed arrays, `dequantise(*packed)`, the
+fp32 weights [K, N] that they stand for, and `schedules_for(M)`, what to try.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def run_case(progress: Progress, case: DequantCase, options: Options) -> dict[st
     blocks = product(a, dense)
     competitors: dict[str, Candidates] = {
         BASELINE: {"torch.matmul": lambda: lambda: torch.matmul(a, half, out=output.tensor)},
-        OWN: own.candidates("dequant_gemm", (a, *on_device), output, {}, options.backend),
+        OWN: own.candidates(
+            "dequant_gemm", (a, *on_device), output, {}, options.backend, module.schedules_for(case.rows)
+        ),
     }
     contest = Contest(
         case=case.name,

@@ -109,30 +109,25 @@ def dequant_gemm(
 kernel = dequant_gemm
 targets = ("sm_80", "sm_89", "sm_90a")  # of the order that `inputs` packs; CDNA's is "mfma"
 tolerance = 1e-3  # of the relative Frobenius norm; fp16 output rounds to about 3e-4
-schedules = tuple(  # for benchmarks on Hopper
-    dict(
-        zip(
-            ("block_M", "block_N", "block_K", "num_stages", "threads", "cluster", "split"),
-            schedule,
-            strict=True,
-        )
-    )
-    for schedule in (
-        (8, 64, 256, 12, 128, 1, 1),
-        (8, 64, 256, 6, 128, 1, 2),
+_SCHEDULES = {  # by the most rows of A: block_M, block_N, block_K, num_stages, threads, cluster, split
+    8: ((8, 64, 256, 12, 128, 1, 1), (8, 64, 256, 6, 128, 1, 2)),
+    16: (
         (16, 64, 256, 8, 128, 1, 1),
         (16, 64, 256, 8, 128, 2, 1),
         (16, 64, 256, 8, 128, 4, 1),
         (16, 64, 256, 5, 128, 1, 2),
-        (64, 64, 128, 8, 128, 2, 1),
-        (64, 64, 128, 8, 128, 4, 1),
-        (128, 128, 128, 4, 256, 2, 1),
-        (128, 128, 128, 4, 256, 4, 1),
-        (256, 64, 64, 5, 128, 4, 1),
-        (256, 128, 64, 4, 256, 1, 1),
-        (256, 128, 64, 4, 256, 2, 1),
-    )
-)
+    ),
+    64: ((64, 64, 128, 8, 128, 2, 1), (64, 64, 128, 8, 128, 4, 1)),
+    256: ((128, 128, 128, 4, 256, 2, 1), (128, 128, 128, 4, 256, 4, 1), (256, 64, 64, 5, 128, 4, 1)),
+    1 << 31: ((256, 128, 64, 4, 256, 1, 1), (256, 128, 64, 4, 256, 2, 1)),
+}
+
+
+def schedules_for(rows):
+    """Schedules that are worth trying on Hopper for so many rows of A."""
+    names = ("block_M", "block_N", "block_K", "num_stages", "threads", "cluster", "split")
+    found = next(schedules for most, schedules in _SCHEDULES.items() if rows <= most)
+    return [dict(zip(names, schedule, strict=True)) for schedule in found]
 
 
 def quantise(weight, order="mma"):
