@@ -91,6 +91,14 @@ def test_extents_shapes_and_launch():
     assert call.zeroed == ()
 
 
+def test_extents_that_the_kernel_cannot_count_are_refused():
+    huge = {0: facts(2**31, 72), 1: facts(72, 520)}
+    with pytest.raises(
+        ArgumentError, match=r"argument M: expected an extent that int32 holds, got 2,147,483,648"
+    ):
+        bind_call(MATMUL, bind_shapes(MATMUL, huge, SCALARS), SCALARS, multiprocessors=132)
+
+
 def test_zeroed_outputs_and_static_shared_memory():
     tensors = (*MATMUL.tensors[:2], tensor("C", ("M", "N"), "output", zeroed=True))
     manifest = dataclasses.replace(MATMUL, tensors=tensors, language="hip")

@@ -8,6 +8,7 @@ from small_programs import lazy_factory, scaled, sum_and_difference
 
 import tilegen
 import tilegen.language as T
+from tilegen.diagnostics import ProgramError
 from tilegen.emulate import EmulationError
 from tilegen.manifest import Manifest
 from tilegen.runtime import compilation
@@ -105,6 +106,13 @@ def test_specs_dims_and_open_extents():
 def test_arrays_describe_tensors():
     arrays = (np.zeros((5, 100), np.float32),) * 2
     assert sum_and_difference.emit(*arrays, target="sm_80").source == emitted().source
+
+
+def test_extents_that_indices_do_not_reach_are_refused():
+    with pytest.raises(
+        ProgramError, match="an extent of 8,589,934,592 is more than a kernel's 32-bit indices"
+    ):
+        scaled.emit(target="sm_80", dims={"M": 2**33})
 
 
 def test_tensors_by_name():

@@ -17,6 +17,8 @@ from tilegen.language.tensors import SymbolicExtent
 if TYPE_CHECKING:
     from tilegen.frontend.context import Context
 
+LARGEST_EXTENT = 2**31 - 1  # indices are int32
+
 
 def named_extent(context: Context, name: str, hint: str = "", dtype: DType = int32) -> Expr:
     """The extent that a user calls `name`: the integer that the caller fixed for it, else a launch argument (named
@@ -51,7 +53,7 @@ def extent_expression(context: Context, item: object, location: Location) -> Exp
     """A shape item as an expression; names become dynamic extents.
 
     Raises:
-        ProgramError: for a T.const name without a value, a negative number, and anything else.
+        ProgramError: for a T.const name without a value, a number that is negative or too large, and anything else.
     """
     item = resolve(context, item)
     if isinstance(item, str):
@@ -67,6 +69,12 @@ def extent_expression(context: Context, item: object, location: Location) -> Exp
     if is_number(item):
         if int(item) != item or item < 0:
             raise ProgramError(location, f"{item} is not an extent; extents are non-negative integers")
+        if item > LARGEST_EXTENT:
+            raise ProgramError(
+                location,
+                f"an extent of {int(item):,} is more than a kernel's 32-bit indices reach ({LARGEST_EXTENT:,})",
+                remedy="give the tensor more axes; their product may be larger",
+            )
         literal = build.const(int(item))
         name = item.name if isinstance(item, NamedInt) else ""
         return Const(literal.value, literal.dtype, location, name)

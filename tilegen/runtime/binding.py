@@ -207,6 +207,13 @@ def _scalar_slot(
     if parameter.value in names:
         return LiveScalarSlot(names.index(parameter.value), dtype.name)
     (value,) = _evaluate((parameter.value,), environment)
+    if dtype.kind in "iu" and not numpy.iinfo(dtype).min <= value <= numpy.iinfo(dtype).max:
+        raise ArgumentError(
+            parameter.name,
+            f"an extent that {dtype.name} holds",
+            f"{value:,}",
+            "give the tensors more axes, or declare the extent as T.dynamic(name, 'int64')",
+        )
     return ScalarSlot(numpy.asarray(value, dtype).tobytes())
 
 
