@@ -271,6 +271,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   load_K(1);
   load_V(1);
   block_sync_lds();
+
+  // Main loop
   // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
   for (int j = 0; j < j_tiles; ++j) {
     // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
@@ -389,6 +391,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // attention.py:62
   l[0] += __shfl_xor(l[0], 32);
 
+  // Epilogue
   // attention.py:71  alpha[i] = 1 / l[i]
   alpha[0] = 1.0f / l[0];
 

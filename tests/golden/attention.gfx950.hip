@@ -266,8 +266,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int n = 0; n < 8; ++n) {
       const int row = 64 * (lane / 16 % 2) + 8 * (lane % 8) + n;
       const int first = 32 * wave + 16 * (lane / 32) + 8 * (lane / 8 % 2);  // of 8 elements of the row
-      const fp16x8 elements = {V_next[0][n], V_next[1][n], V_next[2][n], V_next[3][n], V_next[4][n], V_next[5][n],
-                               V_next[6][n], V_next[7][n]};
+      const fp16x8 elements = {V_next[0][n], V_next[1][n], V_next[2][n], V_next[3][n],
+                               V_next[4][n], V_next[5][n], V_next[6][n], V_next[7][n]};
       *reinterpret_cast<fp16x8*>(&shared.V_shared[stage][row][8 * ((first / 8) ^ (row % 16) ^ (row / 8 % 16))]) =
           elements;
     }
@@ -280,6 +280,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   load_V(1);
   wait_loads<8>();  // what goes to LDS has landed
   block_sync_lds();
+
+  // Main loop
   // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
   for (int j = 0; j < j_tiles; ++j) {
     const int stage = j % kStages;
@@ -392,6 +394,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // attention.py:62
   l[0] += __shfl_xor(l[0], 32);
 
+  // Epilogue
   // attention.py:71  alpha[i] = 1 / l[i]
   alpha[0] = 1.0f / l[0];
 

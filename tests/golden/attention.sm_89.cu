@@ -175,7 +175,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   }
 
   // attention.py:48  T.fill(m, -T.infinity(T.float32))
-#pragma unroll
   for (int r = 0; r < 2; ++r) m[0][r] = -infinity();
 
   // of this thread's first chunk of K_shared
@@ -205,11 +204,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
   };
 
+  // Prologue: the first stage
   for (int stage = 0; stage < kStages - 1; ++stage) {
     if (stage < j_tiles) load_tiles(stage, stage);
     cp_async_commit();
   }
 
+  // Main loop
   // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
   for (int j = 0; j < j_tiles; ++j) {
     cp_async_wait<0>();
@@ -225,19 +226,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
-#pragma unroll
       for (int r = 0; r < 4; ++r) S[0][ni][r] = 0.0f;
     {
       u32 a[1][4];
       u32 b[8][2];
 #pragma unroll
       for (int kk = 0; kk < kD / 16; ++kk) {
-#pragma unroll
         for (int mi = 0; mi < 1; ++mi)
           ldmatrix_x4(a[mi],
                       &shared.Q_shared[(2 * kk + lane / 16) / 8][16 * warp + 16 * mi + lane % 16]
                                       [8 * (((2 * kk + lane / 16) % 8) ^ ((16 * warp + 16 * mi + lane % 16) % 8))]);
-#pragma unroll
         for (int ni = 0; ni < 8; ni += 2)
           ldmatrix_x4(
               reinterpret_cast<u32(&)[4]>(b[ni]),
@@ -265,46 +263,37 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
 
     // attention.py:56  T.copy(m, m_old)
-#pragma unroll
     for (int r = 0; r < 2; ++r) m_old[0][r] = m[0][r];
 
     // attention.py:57  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
-#pragma unroll
       for (int r = 0; r < 4; r += 2) m[0][r / 2] = fmaxf(m[0][r / 2], fmaxf(S[0][ni][r], S[0][ni][r + 1]));
-#pragma unroll
     for (int r = 0; r < 2; ++r) {
       m[0][r] = fmaxf(m[0][r], __shfl_xor_sync(~0u, m[0][r], 1));
       m[0][r] = fmaxf(m[0][r], __shfl_xor_sync(~0u, m[0][r], 2));
     }
 
     // attention.py:59  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
-#pragma unroll
     for (int r = 0; r < 2; ++r) alpha[0][r] = exp2_approx((m_old[0][r] - m[0][r]) * kScale);
 
     // attention.py:61  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
-#pragma unroll
       for (int r = 0; r < 4; ++r) S[0][ni][r] = exp2_approx(S[0][ni][r] * kScale - m[0][r / 2] * kScale);
 
     // attention.py:62  T.reduce_sum(S, l_block, dim=1)
-#pragma unroll
     for (int r = 0; r < 2; ++r) l_block[0][r] = 0.0f;
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
-#pragma unroll
       for (int r = 0; r < 4; r += 2) l_block[0][r / 2] += S[0][ni][r] + S[0][ni][r + 1];
 
     // attention.py:64  l[i] = l[i] * alpha[i] + l_block[i]
-#pragma unroll
     for (int r = 0; r < 2; ++r) l[0][r] = l[0][r] * alpha[0][r] + l_block[0][r];
 
     // attention.py:65  T.copy(S, P)
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni)
-#pragma unroll
       for (int r = 0; r < 8; r += 2)
         *reinterpret_cast<half2*>(&P[0][ni][r]) =
             __floats2half2_rn(S[0][2 * ni + r / 4][2 * (r / 2 % 2)], S[0][2 * ni + r / 4][2 * (r / 2 % 2) + 1]);
@@ -312,7 +301,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     // attention.py:67  O_local[i, d] *= alpha[i]
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
-#pragma unroll
       for (int r = 0; r < 4; ++r) O_local[0][ni][r] *= alpha[0][r / 2];
 
     // attention.py:69  T.gemm(P, V_shared, O_local)
@@ -336,20 +324,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   cp_async_wait<0>();
 
   // attention.py:62
-#pragma unroll
   for (int r = 0; r < 2; ++r) {
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 1);
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 2);
   }
 
+  // Epilogue
   // attention.py:71  alpha[i] = 1 / l[i]
-#pragma unroll
   for (int r = 0; r < 2; ++r) alpha[0][r] = 1.0f / l[0][r];
 
   // attention.py:73  O_local[i, d] *= alpha[i]
 #pragma unroll
   for (int ni = 0; ni < 16; ++ni)
-#pragma unroll
     for (int r = 0; r < 4; ++r) O_local[0][ni][r] *= alpha[0][r / 2];
 
   // attention.py:74  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])

@@ -74,12 +74,12 @@ constexpr int kStages = 2;
 constexpr int kEntryRegisters = 168;  // 65,536 over the resident threads, in steps of 8
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
-constexpr u32 kQStageBytes = sizeof(half) * (kBlockM * kD);  // of one full barrier
+constexpr u32 kQStageBytes = sizeof(half) * kBlockM * kD;  // of one full barrier
 constexpr int kH = 32;
 constexpr int kSQ = 4096;
-constexpr u32 kKStageBytes = sizeof(half) * (kBlockN * kD);  // of one full barrier
-constexpr u32 kVStageBytes = sizeof(half) * (kBlockN * kD);  // of one full barrier
-constexpr u32 kAtomBytes = 8 * 128;                          // 8 rows, the period of the 128-byte swizzle
+constexpr u32 kKStageBytes = sizeof(half) * kBlockN * kD;  // of one full barrier
+constexpr u32 kVStageBytes = sizeof(half) * kBlockN * kD;  // of one full barrier
+constexpr u32 kAtomBytes = 8 * 128;                        // 8 rows, the period of the 128-byte swizzle
 constexpr float kScale = 0.12751743f;
 constexpr int kTurnBarrier = 4;       // the first of the two that pass the turn to issue gemms
 constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
@@ -90,10 +90,8 @@ struct alignas(1024) SharedStorage {
   half V_shared[kStages][kD / kSwizzleColumns][kBlockN][kSwizzleColumns];
   half O_shared[kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
   u64 Q_full;
-  u64 K_full[kStages];
-  u64 K_empty[kStages];
-  u64 V_full[kStages];
-  u64 V_empty[kStages];
+  u64 K_full[kStages], K_empty[kStages];
+  u64 V_full[kStages], V_empty[kStages];
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
@@ -293,15 +291,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // attention.py:49  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
   const int keys = min((bx + 1) * kBlockM, kSK);
   const int j_tiles = (keys + kBlockN - 1) / kBlockN;
-  const int warpgroup = threadIdx.x / kWarpgroup;  // 0 produces, 1 and 2 consume
+  const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 and 2 consume; lanes agree
 
   if (threadIdx.x == 0) {
     mbarrier_init(shared.Q_full, 1);
     for (int stage = 0; stage < kStages; ++stage) {
       mbarrier_init(shared.K_full[stage], 1);
       mbarrier_init(shared.K_empty[stage], kConsumers);
-    }
-    for (int stage = 0; stage < kStages; ++stage) {
       mbarrier_init(shared.V_full[stage], 1);
       mbarrier_init(shared.V_empty[stage], kConsumers);
     }
@@ -367,7 +363,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   RingState<kStages> V_ring(0);
   if (consumer == 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
 
-  mbarrier_wait(shared.Q_full, Q_ring.phase);
+  mbarrier_wait(shared.Q_full, 0);
 
   const auto issue_S = [&]() {
     // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
@@ -384,13 +380,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
   const auto issue_O_local = [&]() {
     // attention.py:69  T.gemm(P, V_shared, O_local)
-    const u64 descriptor_b_2 =
-        descriptor_sw128(shared.V_shared[V_ring.stage], sizeof(shared.V_shared[0][0]), kAtomBytes);
+    const u64 descriptor_b = descriptor_sw128(shared.V_shared[V_ring.stage], sizeof(shared.V_shared[0][0]), kAtomBytes);
     warpgroup_arrive();
 #pragma unroll
     for (int kk = 0; kk < kBlockN / 16; ++kk)  // in 16-byte units: B advances 16 rows
       SM90_64x128x16_F32F16F16_RS<Major::MN>::fma(O_local, reinterpret_cast<const u32(&)[4]>(P[8 * kk]),
-                                                  descriptor_b_2 + 2 * kAtomBytes / 16 * kk, true);
+                                                  descriptor_b + 2 * kAtomBytes / 16 * kk, true);
     warpgroup_commit();
   };
 
@@ -408,20 +403,17 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
 
     // attention.py:56  T.copy(m, m_old)
-#pragma unroll
     for (int r = 0; r < 2; ++r) m_old[r] = m[r];
 
     // attention.py:57  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
     for (int r = 0; r < 64; r += 2) m[r / 2 % 2] = fmaxf(m[r / 2 % 2], fmaxf(S[r], S[r + 1]));
-#pragma unroll
     for (int r = 0; r < 2; ++r) {
       m[r] = fmaxf(m[r], __shfl_xor_sync(~0u, m[r], 1));
       m[r] = fmaxf(m[r], __shfl_xor_sync(~0u, m[r], 2));
     }
 
     // attention.py:59  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
-#pragma unroll
     for (int r = 0; r < 2; ++r) alpha[r] = exp2_approx((m_old[r] - m[r]) * kScale);
 
     // attention.py:61  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
@@ -429,13 +421,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int r = 0; r < 64; ++r) S[r] = exp2_approx(S[r] * kScale - m[r / 2 % 2] * kScale);
 
     // attention.py:62  T.reduce_sum(S, l_block, dim=1)
-#pragma unroll
     for (int r = 0; r < 2; ++r) l_block[r] = 0.0f;
 #pragma unroll
     for (int r = 0; r < 64; r += 2) l_block[r / 2 % 2] += S[r] + S[r + 1];
 
     // attention.py:64  l[i] = l[i] * alpha[i] + l_block[i]
-#pragma unroll
     for (int r = 0; r < 2; ++r) l[r] = l[r] * alpha[r] + l_block[r];
   };
 
@@ -489,16 +479,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   }
 
   // attention.py:62
-#pragma unroll
   for (int r = 0; r < 2; ++r) {
     l[r] += __shfl_xor_sync(~0u, l[r], 1);
     l[r] += __shfl_xor_sync(~0u, l[r], 2);
   }
-  named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
-  Q_ring.advance();
 
+  // Epilogue
   // attention.py:71  alpha[i] = 1 / l[i]
-#pragma unroll
   for (int r = 0; r < 2; ++r) alpha[r] = 1.0f / l[r];
 
   // attention.py:73  O_local[i, d] *= alpha[i]
@@ -508,11 +495,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // attention.py:74  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
   const int row = kConsumerRows * consumer + 16 * warp + lane % 16;
 #pragma unroll
-  for (int j = 0; j < 8; ++j) {  // one stmatrix writes 16 rows x 16 columns
-    const half2 fragment[4] = {__floats2half2_rn(O_local[8 * j], O_local[8 * j + 1]),
-                               __floats2half2_rn(O_local[8 * j + 2], O_local[8 * j + 3]),
-                               __floats2half2_rn(O_local[8 * j + 4], O_local[8 * j + 5]),
-                               __floats2half2_rn(O_local[8 * j + 6], O_local[8 * j + 7])};
+  for (int j = 0; j < kD / 16; ++j) {  // one stmatrix writes 16 rows x 16 columns
+    half2 fragment[4];
+    for (int q = 0; q < 4; ++q) fragment[q] = __floats2half2_rn(O_local[8 * j + 2 * q], O_local[8 * j + 2 * q + 1]);
     const int chunk = (2 * (j % 4) + lane / 16) ^ (row % 8);  // 8-column chunk under the 128-byte swizzle
     stmatrix_x4(&shared.O_shared[j / 4][row][8 * chunk], reinterpret_cast<const u32(&)[4]>(fragment));
   }
@@ -521,8 +506,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   if (thread == 0) {
 #pragma unroll
     for (int group = 0; group < kD / kSwizzleColumns; ++group)
-      tma_store_4d(O, shared.O_shared[group][64 * consumer], group * kSwizzleColumns, h, bx * kBlockM + 64 * consumer,
-                   b);
+      tma_store_4d(O, shared.O_shared[group][kConsumerRows * consumer], group * kSwizzleColumns, h,
+                   bx * kBlockM + kConsumerRows * consumer, b);
     tma_store_commit();
   }
 
@@ -576,7 +561,7 @@ extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half
   if (error == cudaSuccess) error = encode_tensor_map(&map_K, K, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_V, V, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess)
-    error = encode_tensor_map(&map_O, O, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM / kConsumers, 1});
+    error = encode_tensor_map(&map_O, O, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kConsumerRows, 1});
   if (error == cudaSuccess)
     error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;

@@ -271,6 +271,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   load_B(1);
   wait_loads<4>();  // what goes to LDS has landed
   block_sync_lds();
+
+  // Main loop
   read_operands(0, 0, 0);
 
   // matmul.py:25  for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages)
@@ -295,6 +297,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) hold_accumulators(C_local[mi][ni]);
 
+  // Epilogue
   // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)
 #pragma unroll
   for (int mi = 0; mi < 2; ++mi)

@@ -171,6 +171,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     }
   };
 
+  // Prologue: the first stages
   for (int stage = 0; stage < kStages - 1; ++stage) {
     load_tiles(stage, stage);
     cp_async_commit();
@@ -180,12 +181,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   u32 b[2][8][2];
   // Reads the operands of one step of 16 k from a stage into a slot of registers
   const auto load_operands = [&](int slot, int stage, int step) {
-#pragma unroll
     for (int mi = 0; mi < 4; ++mi)
       ldmatrix_x4(a[slot][mi],
                   &shared.A_shared[stage][64 * (warp % 2) + 16 * mi + lane % 16]
                                   [8 * ((2 * step + lane / 16) ^ ((64 * (warp % 2) + 16 * mi + lane % 16) / 2 % 4))]);
-#pragma unroll
     for (int ni = 0; ni < 8; ni += 2)
       ldmatrix_x4_trans(
           reinterpret_cast<u32(&)[4]>(b[slot][ni]),
@@ -196,6 +195,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   cp_async_wait<kStages - 2>();
   __syncthreads();
   load_operands(0, 0, 0);
+
+  // Main loop
   // matmul.py:25  for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages)
   for (int k = 0; k < kTilesK; ++k) {
     const int stage = k % kStages;
@@ -223,12 +224,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   }
   cp_async_wait<0>();
 
+  // Epilogue
   // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)
 #pragma unroll
   for (int mi = 0; mi < 4; ++mi)
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
-#pragma unroll
       for (int r = 0; r < 4; ++r) C_local[mi][ni][r] = fmaxf(C_local[mi][ni][r], 0.0f);
 
   // matmul.py:31  T.copy(C_local, C[by * block_M, bx * block_N])

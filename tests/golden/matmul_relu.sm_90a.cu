@@ -67,8 +67,7 @@ struct alignas(1024) SharedStorage {
   half B_shared[kStages][kBlockN / kSwizzleColumns][kBlockK][kSwizzleColumns];
   half C_shared[kBlockN / kSwizzleColumns][kBlockM][kSwizzleColumns];
   half A_shared[kStages][kBlockM][kBlockK];
-  u64 full[kStages];
-  u64 empty[kStages];
+  u64 full[kStages], empty[kStages];
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
@@ -241,10 +240,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
                 const __grid_constant__ CUtensorMap C) {
   SharedStorage& shared = shared_storage<SharedStorage>();
 
-  const TileCoordinates at = tile_coordinates(blockIdx.x, kTilesBx, kTilesBy);
-  const int bx = at.bx;
-  const int by = at.by;
-  const int warpgroup = threadIdx.x / kWarpgroup;  // 0 produces, 1 consumes
+  const auto [bx, by] = tile_coordinates(blockIdx.x, kTilesBx, kTilesBy);
+  const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 consumes; lanes agree
 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kStages; ++stage) {
@@ -288,6 +285,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   float C_local[2][64];
   RingState<kStages> ring(0);
 
+  // Main loop
   int released = 0;                    // the stage whose wgmma may still read it
   for (int k = 0; k < kTilesK; ++k) {  // matmul.py:25
     mbarrier_wait(shared.full[ring.stage], ring.phase);
@@ -299,7 +297,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     warpgroup_arrive();
 #pragma unroll
     for (int kk = 0; kk < kBlockK / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 rows
-#pragma unroll
       for (int mi = 0; mi < 2; ++mi)
         SM90_64x128x16_F32F16F16_SS<Major::K, Major::MN>::fma(
             C_local[mi], descriptor_a + 2 * kk + 8 * kAtomBytes64 / 16 * mi, descriptor_b + 2 * kAtomBytes128 / 16 * kk,
@@ -313,6 +310,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   warpgroup_wait<0>();
   if (thread == 0) mbarrier_arrive(shared.empty[released]);
 
+  // Epilogue
   // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)
 #pragma unroll
   for (int mi = 0; mi < 2; ++mi)
@@ -324,11 +322,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
   for (int mi = 0; mi < 2; ++mi)
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {  // one stmatrix writes 16 rows x 16 columns
-      const half2 fragment[4] = {__floats2half2_rn(C_local[mi][8 * j], C_local[mi][8 * j + 1]),
-                                 __floats2half2_rn(C_local[mi][8 * j + 2], C_local[mi][8 * j + 3]),
-                                 __floats2half2_rn(C_local[mi][8 * j + 4], C_local[mi][8 * j + 5]),
-                                 __floats2half2_rn(C_local[mi][8 * j + 6], C_local[mi][8 * j + 7])};
+    for (int j = 0; j < kBlockN / 16; ++j) {  // one stmatrix writes 16 rows x 16 columns
+      half2 fragment[4];
+      for (int q = 0; q < 4; ++q)
+        fragment[q] = __floats2half2_rn(C_local[mi][8 * j + 2 * q], C_local[mi][8 * j + 2 * q + 1]);
       const int chunk = (2 * (j % 4) + lane / 16) ^ (row % 8);  // 8-column chunk under the 128-byte swizzle
       stmatrix_x4(&shared.C_shared[j / 4][row + 64 * mi][8 * chunk], reinterpret_cast<const u32(&)[4]>(fragment));
     }

@@ -266,6 +266,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   load_A(1);
   load_B(1);
   block_sync_lds();
+
+  // Main loop
   read_operands(0, 0, 0);
 
   // matmul.py:25  for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages)
@@ -290,6 +292,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) hold_accumulators(C_local[mi][ni]);
 
+  // Epilogue
   // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)
 #pragma unroll
   for (int mi = 0; mi < 2; ++mi)

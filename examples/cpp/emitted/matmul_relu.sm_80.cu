@@ -1,24 +1,24 @@
-// matmul_relu: C from A, B                                                            CUDA, sm_80
+// matmul_relu: C = max(A @ B, 0)                                                      CUDA, sm_80
 //
 // Emitted by tilegen 0.1.0 from examples/matmul.py:13 (sha256 4999f24c). Do not edit; regenerate with
 //   tilegen emit examples/matmul.py:matmul_relu --target sm_80
 //
-// Launch     grid  tiles of by x bx
+// Launch     grid  ceil(M / 128) * ceil(N / 128), one tile a block
 //            block 128 threads = 4 warps
 //            dynamic shared memory 49,152 bytes
 //
-// Arguments  A  fp16 [M, K] row-major, 16-byte aligned
-//            B  fp16 [K, N] row-major, 16-byte aligned
-//            C  fp16 [M, N] row-major, 16-byte aligned
+// Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0
+//            B  fp16 [K, N] row-major, 16-byte aligned, N % 8 == 0
+//            C  fp16 [M, N] row-major, 16-byte aligned, N % 8 == 0
 //            A tensor that is written overlaps no other.
 //
-// Buffer     scope      shape              layout (Shape:Stride, elements)                        bytes  bank conflicts
-// A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)                         24,576  0
-// B_shared   shared     fp16 [3][32, 128]  Sw<3,3,3> o (32, (64, 2)):(64, (1, 2048))             24,576  0
-// C_local    registers  fp32 [128, 128]    ((4, 8, 2, 2), (2, 2, 8, 4)):((2, 128, 8192, 64),
-//                                            (1, 1024, 8, 2048)) -> 128 a thread                      -  -
+// Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
+// A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)              24,576  0
+// B_shared   shared     fp16 [3][32, 128]  Sw<3,3,3> o (32, (64, 2)):(64, (1, 2048))  24,576  0
+// C_local    registers  fp32 [128, 128]    ((4, 8, 2, 2), (2, 2, 8, 4)):((2, 128, 8192, 64), (1, 1024, 8, 2048))
+//                                            -> 128 a thread
 //
-// Pipeline   k: 3 stages, cp.async runs 2 iterations ahead; one barrier an iteration
+// Pipeline   loop k: 3 stages, loads by cp.async 2 iterations ahead; one barrier an iteration
 //            math by SM80_16x8x16_F32F16F16F32_TN
 
 #include <cuda_fp16.h>
@@ -69,7 +69,8 @@ TILEGEN_DEVICE Storage& shared_storage() {
   return *reinterpret_cast<Storage*>(shared_bytes);
 }
 
-// cp.async: PTX ISA 9.7.9.25. 16 bytes, past L1; zeros where the source is not inside.
+// cp.async: PTX ISA 9.7.9.25
+// 16 bytes, past L1; zeros where the source is not inside.
 struct SM80_CP_ASYNC_CACHEGLOBAL_ZFILL {
   static TILEGEN_DEVICE void copy(void* shared, const void* global, bool inside) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -77,21 +78,20 @@ struct SM80_CP_ASYNC_CACHEGLOBAL_ZFILL {
   }
 };
 
-// cp.async.commit_group: PTX ISA 9.7.9.25
 TILEGEN_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// cp.async.wait_group: PTX ISA 9.7.9.25. At most kPending of the thread's groups are still under way.
+// At most kPending of the thread's groups are still under way.
 template <int kPending>
 TILEGEN_DEVICE void cp_async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(kPending) : "memory"); }
 
-// ldmatrix: PTX ISA 9.7.14.5.15. 4 matrices of 8 x 8; lane 8 i + r points at row r of matrix i.
+// ldmatrix: PTX ISA 9.7.14.5.15
+// 4 matrices of 8 x 8; lane 8 i + r points at row r of matrix i.
 TILEGEN_DEVICE void ldmatrix_x4(u32 (&fragment)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
                : "r"(shared_address(row)) : "memory");
 }
 
-// ldmatrix: PTX ISA 9.7.14.5.15. 4 matrices of 8 x 8, transposed; lane 8 i + r points at row r of matrix i.
+// 4 matrices of 8 x 8, transposed; lane 8 i + r points at row r of matrix i.
 TILEGEN_DEVICE void ldmatrix_x4_trans(u32 (&fragment)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
@@ -142,18 +142,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   const int thread = threadIdx.x;
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
-  // [mi][ni][r] is row 64 * (warp % 2) + lane / 4 + 16 * mi + 8 * (r / 2), column 64 * (warp / 2) + 2 * (lane % 4) + 8
-  // * ni + r % 2
-  float C_local[4][8][4];
+  // [mi][ni][r] is row 64 * (warp % 2) + lane / 4 + 16 * mi + 8 * (r / 2),
+  // column 64 * (warp / 2) + 2 * (lane % 4) + 8 * ni + r % 2
+  float C_local[4][8][4] = {};  // matmul.py:24  T.clear(C_local)
 
-  // matmul.py:24  T.clear(C_local)
-#pragma unroll
-  for (int mi = 0; mi < 4; ++mi)
-#pragma unroll
-    for (int ni = 0; ni < 8; ++ni)
-#pragma unroll
-      for (int r = 0; r < 4; ++r) C_local[mi][ni][r] = 0.0f;
-
+  // of this thread's first chunk of A_shared
+  const half* A_shared_source = &A[i64(by * kBlockM + thread / 4) * K + 8 * (thread % 4)];
+  // of this thread's first chunk of B_shared
+  const half* B_shared_source = &B[i64(thread / 16) * N + bx * kBlockN + 8 * (thread % 16)];
   // Starts the loads of iteration k into a stage of the ring
   const auto load_tiles = [&](int stage, int k) {  // matmul.py:26  T.copy(A[by * block_M, k * block_K], A_shared)
 #pragma unroll
@@ -161,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
       const int row = thread / 4 + 32 * i;
       const int column = 8 * (thread % 4);
       SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(&shared.A_shared[stage][row][column ^ (8 * (row / 2 % 4))],
-                                            &A[i64(by * kBlockM + row) * K + k * kBlockK + column],
+                                            &A_shared_source[i64(32 * i) * K + k * kBlockK],
                                             by * kBlockM + row < M && k * kBlockK + column < K);
     }
 
@@ -171,69 +167,57 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
       const int row = thread / 16 + 8 * i;
       const int column = 8 * (thread % 16);
       SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(&shared.B_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
-                                            &B[i64(k * kBlockK + row) * N + bx * kBlockN + column],
+                                            &B_shared_source[i64(k * kBlockK) * N + i64(8 * i) * N],
                                             k * kBlockK + row < K && bx * kBlockN + column < N);
     }
   };
 
+  // Prologue: the first stages
   for (int stage = 0; stage < kStages - 1; ++stage) {
     if (stage < k_tiles) load_tiles(stage, stage);
     cp_async_commit();
   }
 
-  u32 a[2][4][4];
-  u32 b[2][8][2];
-  // Reads the operands of one step of 16 k from a stage into a slot of registers
-  const auto load_operands = [&](int slot, int stage, int step) {
-#pragma unroll
-    for (int mi = 0; mi < 4; ++mi)
-      ldmatrix_x4(a[slot][mi],
-                  &shared.A_shared[stage][64 * (warp % 2) + 16 * mi + lane % 16]
-                                  [8 * ((2 * step + lane / 16) ^ ((64 * (warp % 2) + 16 * mi + lane % 16) / 2 % 4))]);
-#pragma unroll
-    for (int ni = 0; ni < 8; ni += 2)
-      ldmatrix_x4_trans(
-          reinterpret_cast<u32(&)[4]>(b[slot][ni]),
-          &shared.B_shared[stage][(8 * (warp / 2) + ni + lane / 16) / 8][16 * step + lane % 16]
-                          [8 * (((8 * (warp / 2) + ni + lane / 16) % 8) ^ ((16 * step + lane % 16) % 8))]);
-  };
-
-  cp_async_wait<kStages - 2>();
-  __syncthreads();
-  if (0 < k_tiles) load_operands(0, 0, 0);
+  // Main loop
   // matmul.py:25  for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages)
   for (int k = 0; k < k_tiles; ++k) {
+    cp_async_wait<kStages - 2>();
+    __syncthreads();
+    // The tile has landed, and all threads have left the one before it: its stage takes the next load
+    const int k_ahead = k + kStages - 1;
+    if (k_ahead < k_tiles) load_tiles(k_ahead % kStages, k_ahead);
+    cp_async_commit();
+
     const int stage = k % kStages;
 
     // matmul.py:28  T.gemm(A_shared, B_shared, C_local)
+    u32 a[4][4];
+    u32 b[8][2];
 #pragma unroll
     for (int kk = 0; kk < kBlockK / 16; ++kk) {
-      if (kk + 1 < kBlockK / 16) {  // one step of 16 k ahead; at the end of the tile, in the next one
-        load_operands((kk + 1) % 2, stage, kk + 1);
-      } else if (k + 1 < k_tiles) {
-        cp_async_wait<kStages - 2>();
-        __syncthreads();
-        load_operands(0, (k + 1) % kStages, 0);
-      }
-      if (kk == 0) {  // all threads have left the tile before this one
-        const int k_ahead = k + kStages - 1;
-        if (k_ahead < k_tiles) load_tiles(k_ahead % kStages, k_ahead);
-        cp_async_commit();
-      }
+      for (int mi = 0; mi < 4; ++mi)
+        ldmatrix_x4(a[mi],
+                    &shared.A_shared[stage][64 * (warp % 2) + 16 * mi + lane % 16]
+                                    [8 * ((2 * kk + lane / 16) ^ ((64 * (warp % 2) + 16 * mi + lane % 16) / 2 % 4))]);
+      for (int ni = 0; ni < 8; ni += 2)
+        ldmatrix_x4_trans(
+            reinterpret_cast<u32(&)[4]>(b[ni]),
+            &shared.B_shared[stage][(8 * (warp / 2) + ni + lane / 16) / 8][16 * kk + lane % 16]
+                            [8 * (((8 * (warp / 2) + ni + lane / 16) % 8) ^ ((16 * kk + lane % 16) % 8))]);
 #pragma unroll
       for (int mi = 0; mi < 4; ++mi)
 #pragma unroll
-        for (int ni = 0; ni < 8; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(C_local[mi][ni], a[kk % 2][mi], b[kk % 2][ni]);
+        for (int ni = 0; ni < 8; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(C_local[mi][ni], a[mi], b[ni]);
     }
   }
   cp_async_wait<0>();
 
-  // matmul.py:29  for i, j in T.Parallel(block_M, block_N)
+  // Epilogue
+  // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)
 #pragma unroll
   for (int mi = 0; mi < 4; ++mi)
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
-#pragma unroll
       for (int r = 0; r < 4; ++r) C_local[mi][ni][r] = fmaxf(C_local[mi][ni][r], 0.0f);
 
   // matmul.py:31  T.copy(C_local, C[by * block_M, bx * block_N])
@@ -255,16 +239,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 
 #ifndef __CUDACC_RTC__
 
-// Enqueues C from A, B on the stream. Returns cudaErrorInvalidValue for arguments that break the contract above.
+// Enqueues C = max(A @ B, 0) on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, int M, int N, int K,
                                           cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return cudaErrorInvalidValue;
-  if ((reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C)) % 16 != 0)
-    return cudaErrorInvalidValue;
+  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
+  if (addresses % 16 != 0) return cudaErrorInvalidValue;
 
-  const u64 blocks = (u64(N) + 128 - 1) / 128 * ((u64(M) + 128 - 1) / 128);
+  const u64 blocks = (u64(N) + kBlockN - 1) / kBlockN * ((u64(M) + kBlockM - 1) / kBlockM);
   if (blocks == 0) return cudaSuccess;
-  if (blocks > 0x7FFFFFFF) return cudaErrorInvalidValue;
+  if (blocks > 0x7FFFFFFF) return cudaErrorInvalidValue;  // more than a grid holds
   matmul_relu<<<u32(blocks), kThreads, kSharedBytes, stream>>>(A, B, C, M, N, K);
   return cudaGetLastError();
 }

@@ -1,25 +1,25 @@
-// matmul_relu: C from A, B                                                            CUDA, sm_90a
+// matmul_relu: C = max(A @ B, 0)                                                      CUDA, sm_90a
 //
 // Emitted by tilegen 0.1.0 from examples/matmul.py:13 (sha256 4999f24c). Do not edit; regenerate with
 //   tilegen emit examples/matmul.py:matmul_relu --target sm_90a
 //
-// Launch     grid  tiles of by x bx
+// Launch     grid  ceil(M / 128) * ceil(N / 128), one tile a block
 //            block 256 threads = 1 producer warpgroup + 1 consumer warpgroup
 //            dynamic shared memory 82,944 bytes; registers 128 at entry, then 40 (producer) and 216 (consumer)
 //
-// Arguments  A  fp16 [M, K] row-major, 16-byte aligned
-//            B  fp16 [K, N] row-major, 16-byte aligned
-//            C  fp16 [M, N] row-major, 16-byte aligned
+// Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0
+//            B  fp16 [K, N] row-major, 16-byte aligned, N % 8 == 0
+//            C  fp16 [M, N] row-major, 16-byte aligned, N % 8 == 0
 //
-// Buffer     scope      shape              layout (Shape:Stride, elements)                        bytes  bank conflicts
-// A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)                         24,576  0
-// B_shared   shared     fp16 [3][32, 128]  Sw<3,3,3> o (32, (64, 2)):(64, (1, 2048))             24,576  0
-// C_shared   shared     fp16 [128, 128]    Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))            32,768  0
-// C_local    registers  fp32 [128, 128]    ((4, 8, 4), (2, 2, 16, 2)):((2, 128, 2048), (1,
-//                                            1024, 8, 8192)) -> 128 a thread                          -  -
+// Buffer     scope      shape              layout (Shape:Stride, elements)              bytes  bank conflicts
+// A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)               24,576  0
+// B_shared   shared     fp16 [3][32, 128]  Sw<3,3,3> o (32, (64, 2)):(64, (1, 2048))   24,576  0
+// C_shared   shared     fp16 [128, 128]    Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
+// C_local    registers  fp32 [128, 128]    ((4, 8, 4), (2, 2, 16, 2)):((2, 128, 2048), (1, 1024, 8, 8192))
+//                                            -> 128 a thread
 //
-// Pipeline   k: 3 stages, full/empty barriers over {A_shared, B_shared}; loads by TMA
-//            math by SM90_64x128x16_F32F16F16_SS
+// Pipeline   producer: TMA into 3 stages of A_shared and B_shared, ahead of loop k; a full and an empty barrier a stage
+//            consumers: math by SM90_64x128x16_F32F16F16_SS
 
 #include <cuda_fp16.h>
 
@@ -46,25 +46,25 @@ using u64 = unsigned long long;
 constexpr int kBlockM = 128;
 constexpr int kBlockN = 128;
 constexpr int kBlockK = 32;
-constexpr int kThreads = 256;
-constexpr int kRasterGroup = 8;  // tile rows walked together, so that what they share stays in L2
+constexpr int kWarpgroup = 128;  // threads
+constexpr int kConsumers = 1;    // warpgroups that compute; one more loads
+constexpr int kThreads = kWarpgroup * (1 + kConsumers);
+constexpr int kRasterGroup = 16;  // tile rows walked together, so that what they share stays in L2
 constexpr int kStages = 3;
-constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
-constexpr int kWarpgroup = 128;      // threads
-constexpr int kConsumers = 1;
+constexpr int kSwizzleColumns = 64;   // float16 elements in one 128-byte swizzle row
 constexpr int kEntryRegisters = 128;  // 65,536 over the resident threads, in steps of 8
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 216;
-// that a full barrier waits for
-constexpr u32 kStageBytes = sizeof(half) * kBlockM * kBlockK + sizeof(half) * kBlockK * kBlockN;
-constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
+constexpr u32 kStageBytes = sizeof(half) * (kBlockM * kBlockK + kBlockK * kBlockN);  // of one full barrier
+constexpr u32 kAtomBytes128 = 8 * 128;  // 8 rows, the period of the 128-byte swizzle
+constexpr u32 kAtomBytes64 = 8 * 64;    // 8 rows, the period of the 64-byte swizzle
+constexpr int kWarpgroupBarrier = 2;    // the first of one barrier for each consumer warpgroup
 
 struct alignas(1024) SharedStorage {
   half B_shared[kStages][kBlockN / kSwizzleColumns][kBlockK][kSwizzleColumns];
   half C_shared[kBlockN / kSwizzleColumns][kBlockM][kSwizzleColumns];
   half A_shared[kStages][kBlockM][kBlockK];
-  u64 full[kStages];
-  u64 empty[kStages];
+  u64 full[kStages], empty[kStages];
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
@@ -86,33 +86,35 @@ TILEGEN_DEVICE Storage& shared_storage() {
   return *reinterpret_cast<Storage*>(shared_bytes);
 }
 
-// mbarrier.init: PTX ISA 9.7.13.15
+// mbarrier: PTX ISA 9.7.13.15
 TILEGEN_DEVICE void mbarrier_init(u64& barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(shared_address(&barrier)), "r"(arrivals) : "memory");
 }
 
-// mbarrier.arrive: PTX ISA 9.7.13.15
 TILEGEN_DEVICE void mbarrier_arrive(u64& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(shared_address(&barrier)) : "memory");
 }
 
-// mbarrier.arrive.expect_tx: PTX ISA 9.7.13.15. The phase ends after `bytes` more bytes of asynchronous copies.
+// The phase ends after `bytes` more bytes of asynchronous copies.
 TILEGEN_DEVICE void mbarrier_arrive_expect_tx(u64& barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                : : "r"(shared_address(&barrier)), "r"(bytes) : "memory");
 }
 
-// mbarrier.try_wait: PTX ISA 9.7.13.15. Waits until the phase of this parity has ended.
+// Waits until the phase of this parity has ended.
 TILEGEN_DEVICE void mbarrier_wait(u64& barrier, u32 phase) {
   asm volatile("{\n.reg .pred done;\nWAIT:\n"
                "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra WAIT;\n}"
                : : "r"(shared_address(&barrier)), "r"(phase) : "memory");
 }
 
-// fence.mbarrier_init: PTX ISA 9.7.13.4
+// fence: PTX ISA 9.7.13.4
 TILEGEN_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// Plain writes to shared memory become visible to TMA and wgmma.
+TILEGEN_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// cp.async.bulk.tensor: PTX ISA 9.7.9.27. Elements out of range arrive as zero.
+// TMA: PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.9.25 (groups)
+// Elements out of range arrive as zero.
 TILEGEN_DEVICE void tma_load_2d(void* tile, const CUtensorMap& map, int c0, int c1, u64& barrier) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
                "[%0], [%1, {%2, %3}], [%4];"
@@ -120,20 +122,15 @@ TILEGEN_DEVICE void tma_load_2d(void* tile, const CUtensorMap& map, int c0, int 
                    "r"(shared_address(&barrier)) : "memory");
 }
 
-// cp.async.bulk.tensor: PTX ISA 9.7.9.27. Elements out of range are dropped.
+// Elements out of range are dropped.
 TILEGEN_DEVICE void tma_store_2d(const CUtensorMap& map, const void* tile, int c0, int c1) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
                : : "l"(&map), "r"(shared_address(tile)), "r"(c0), "r"(c1) : "memory");
 }
 
-// cp.async.bulk.commit_group: PTX ISA 9.7.9.25
 TILEGEN_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-// cp.async.bulk.wait_group: PTX ISA 9.7.9.25. The thread's stores have read shared memory.
+// The thread's stores have read shared memory.
 TILEGEN_DEVICE void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-
-// fence.proxy.async: PTX ISA 9.7.13.4. Plain writes to shared memory become visible to TMA and wgmma.
-TILEGEN_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // stmatrix: PTX ISA 9.7.14.5.16. 4 matrices of 8 x 8; lane 8 i + r points at row r of matrix i.
 TILEGEN_DEVICE void stmatrix_x4(void* row, const u32 (&fragment)[4]) {
@@ -142,63 +139,61 @@ TILEGEN_DEVICE void stmatrix_x4(void* row, const u32 (&fragment)[4]) {
                    "r"(fragment[0]), "r"(fragment[1]), "r"(fragment[2]), "r"(fragment[3]) : "memory");
 }
 
-// wgmma.fence: PTX ISA 9.7.15.7
+// wgmma: PTX ISA 9.7.15
 TILEGEN_DEVICE void warpgroup_arrive() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// wgmma.commit_group: PTX ISA 9.7.15.7
 TILEGEN_DEVICE void warpgroup_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// wgmma.wait_group: PTX ISA 9.7.15.7. At most kPending of the warpgroup's groups are still under way.
+// At most kPending of the warpgroup's groups are still under way.
 template <int kPending>
 TILEGEN_DEVICE void warpgroup_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(kPending) : "memory"); }
 
-// Shared-memory matrix descriptor under the 64-byte swizzle: PTX ISA 9.7.15.5.1. Offsets in bytes.
+// Shared-memory matrix descriptor under the 64-byte swizzle (9.7.15.5.1); offsets in bytes
 TILEGEN_DEVICE u64 descriptor_sw64(const void* tile, u32 leading_offset, u32 stride_offset) {
   const u64 address = (shared_address(tile) & 0x3FFFF) >> 4;
   return address | u64(leading_offset >> 4) << 16 | u64(stride_offset >> 4) << 32 | 2ull << 62;
 }
 
-// Shared-memory matrix descriptor under the 128-byte swizzle: PTX ISA 9.7.15.5.1. Offsets in bytes.
+// Shared-memory matrix descriptor under the 128-byte swizzle (9.7.15.5.1); offsets in bytes
 TILEGEN_DEVICE u64 descriptor_sw128(const void* tile, u32 leading_offset, u32 stride_offset) {
   const u64 address = (shared_address(tile) & 0x3FFFF) >> 4;
   return address | u64(leading_offset >> 4) << 16 | u64(stride_offset >> 4) << 32 | 1ull << 62;
 }
 
+// Operands for 8 accumulators in a row
+#define TILEGEN_RUN8(d, i) \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), \
+  "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+
+// The 64 accumulators of a thread in an instruction's text, and its operands for them
+#define TILEGEN_D64 \
+  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
+  "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
+  "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
+#define TILEGEN_OPERANDS_D64(d) \
+  TILEGEN_RUN8(d, 0), TILEGEN_RUN8(d, 8), TILEGEN_RUN8(d, 16), TILEGEN_RUN8(d, 24), TILEGEN_RUN8(d, 32), \
+  TILEGEN_RUN8(d, 40), TILEGEN_RUN8(d, 48), TILEGEN_RUN8(d, 56)
+
 // The dimension of a wgmma operand that is contiguous in shared memory; the value is the instruction's transpose bit
 enum class Major { K, MN };
 
-// wgmma.mma_async: PTX ISA 9.7.15.5. D[64, 128] (+)= A[64, 16] B[16, 128]; A and B in shared memory.
+// D[64, 128] (+)= A[64, 16] B[16, 128]; A and B in shared memory
 template <Major kMajorA, Major kMajorB>
 struct SM90_64x128x16_F32F16F16_SS {
   static TILEGEN_DEVICE void fma(float (&d)[64], u64 a, u64 b, bool accumulate) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-        "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, "
-        "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, %67, %68;\n}"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(kMajorA)), "n"(int(kMajorB)));
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+                 TILEGEN_D64 ", %64, %65, p, 1, 1, %67, %68;\n}"
+                 : TILEGEN_OPERANDS_D64(d)
+                 : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(kMajorA)), "n"(int(kMajorB)));
   }
 };
 
-// setmaxnreg: PTX ISA 9.7.19.5. Gives registers of the warpgroup back to the block's pool.
+// setmaxnreg: PTX ISA 9.7.19.5. Warpgroups give registers to the block's pool, or wait for them.
 template <int kRegisters>
 TILEGEN_DEVICE void register_release() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(kRegisters)); }
-
-// setmaxnreg: PTX ISA 9.7.19.5. Waits until the block's pool can give the warpgroup this many registers a thread.
 template <int kRegisters>
 TILEGEN_DEVICE void register_acquire() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(kRegisters)); }
 
-// bar.sync: PTX ISA 9.7.13.1. Barrier 0 is that of __syncthreads.
+// bar: PTX ISA 9.7.13.1. Barrier 0 is that of __syncthreads.
 TILEGEN_DEVICE void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }
@@ -244,11 +239,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 
   const int bx_tiles = (N + kBlockN - 1) / kBlockN;
   const int by_tiles = (M + kBlockM - 1) / kBlockM;
-  const TileCoordinates at = tile_coordinates(blockIdx.x, bx_tiles, by_tiles);
-  const int bx = at.bx;
-  const int by = at.by;
+  const auto [bx, by] = tile_coordinates(blockIdx.x, bx_tiles, by_tiles);
   const int k_tiles = (K + kBlockK - 1) / kBlockK;
-  const int warpgroup = threadIdx.x / kWarpgroup;  // 0 produces, 1 consumes
+  const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 consumes; lanes agree
 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kStages; ++stage) {
@@ -263,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   if (warpgroup == 0) {
     register_release<kProducerRegisters>();
     if (threadIdx.x == 0) {
-      auto ring = RingState<kStages>(1);  // every stage starts empty
+      RingState<kStages> ring(1);  // every stage starts empty
       // matmul.py:25  for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages)
       for (int k = 0; k < k_tiles; ++k) {
         mbarrier_wait(shared.empty[ring.stage], ring.phase);
@@ -289,29 +282,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   const int warp = thread / 32;
   const int lane = thread % 32;
   // [mi][r] is row 16 * warp + lane / 4 + 64 * mi + 8 * (r / 2 % 2), column 2 * (lane % 4) + r % 2 + 8 * (r / 4)
-  float C_local[2][64];
-  auto ring = RingState<kStages>(0);
+  float C_local[2][64] = {};  // matmul.py:24  T.clear(C_local)
+  RingState<kStages> ring(0);
 
-  // matmul.py:24  T.clear(C_local)
-#pragma unroll
-  for (int mi = 0; mi < 2; ++mi)
-#pragma unroll
-    for (int r = 0; r < 64; ++r) C_local[mi][r] = 0.0f;
+  // Main loop
   int released = 0;                    // the stage whose wgmma may still read it
   for (int k = 0; k < k_tiles; ++k) {  // matmul.py:25
     mbarrier_wait(shared.full[ring.stage], ring.phase);
 
     // matmul.py:28  T.gemm(A_shared, B_shared, C_local)
-    // A is K-major: 8 rows are 512 bytes; B is MN-major: 64 columns are 4096 bytes, 8 rows 1024
-    const u64 descriptor_a = descriptor_sw64(shared.A_shared[ring.stage], 0, 512);
-    const u64 descriptor_b = descriptor_sw128(shared.B_shared[ring.stage], 4096, 1024);
+    const u64 descriptor_a = descriptor_sw64(shared.A_shared[ring.stage], 0, kAtomBytes64);
+    const u64 descriptor_b =
+        descriptor_sw128(shared.B_shared[ring.stage], sizeof(shared.B_shared[0][0]), kAtomBytes128);
     warpgroup_arrive();
 #pragma unroll
     for (int kk = 0; kk < kBlockK / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 rows
-#pragma unroll
       for (int mi = 0; mi < 2; ++mi)
-        SM90_64x128x16_F32F16F16_SS<Major::K, Major::MN>::fma(C_local[mi], descriptor_a + 2 * kk + 256 * mi,
-                                                              descriptor_b + 128 * kk, true);
+        SM90_64x128x16_F32F16F16_SS<Major::K, Major::MN>::fma(C_local[mi],
+                                                              descriptor_a + 2 * kk + 8 * kAtomBytes64 / 16 * mi,
+                                                              descriptor_b + 2 * kAtomBytes128 / 16 * kk, true);
     warpgroup_commit();
     warpgroup_wait<1>();  // the previous stage has been read
     if (k > 0 && thread == 0) mbarrier_arrive(shared.empty[released]);
@@ -319,9 +308,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     ring.advance();
   }
   warpgroup_wait<0>();
-  if (0 < k_tiles && thread == 0) mbarrier_arrive(shared.empty[released]);
+  if (k_tiles > 0 && thread == 0) mbarrier_arrive(shared.empty[released]);
 
-  // matmul.py:29  for i, j in T.Parallel(block_M, block_N)
+  // Epilogue
+  // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)
 #pragma unroll
   for (int mi = 0; mi < 2; ++mi)
 #pragma unroll
@@ -332,11 +322,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
   for (int mi = 0; mi < 2; ++mi)
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {  // one stmatrix writes 16 rows x 16 columns
-      const half2 fragment[4] = {__floats2half2_rn(C_local[mi][8 * j], C_local[mi][8 * j + 1]),
-                                 __floats2half2_rn(C_local[mi][8 * j + 2], C_local[mi][8 * j + 3]),
-                                 __floats2half2_rn(C_local[mi][8 * j + 4], C_local[mi][8 * j + 5]),
-                                 __floats2half2_rn(C_local[mi][8 * j + 6], C_local[mi][8 * j + 7])};
+    for (int j = 0; j < kBlockN / 16; ++j) {  // one stmatrix writes 16 rows x 16 columns
+      half2 fragment[4];
+      for (int q = 0; q < 4; ++q)
+        fragment[q] = __floats2half2_rn(C_local[mi][8 * j + 2 * q], C_local[mi][8 * j + 2 * q + 1]);
       const int chunk = (2 * (j % 4) + lane / 16) ^ (row % 8);  // 8-column chunk under the 128-byte swizzle
       stmatrix_x4(&shared.C_shared[j / 4][row + 64 * mi][8 * chunk], reinterpret_cast<const u32(&)[4]>(fragment));
     }
@@ -355,11 +344,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 
 #ifndef __CUDACC_RTC__
 
-// Describes a tensor to the TMA unit. Extents and boxes count elements, fastest dimension first; strides count bytes,
-// the first is the size of an element.
+// Describes a row-major tensor to the TMA unit. Extents and boxes count elements, fastest dimension first.
 static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[2],
-                                     const cuuint64_t (&strides)[2], const cuuint32_t (&box)[2],
-                                     CUtensorMapSwizzle swizzle) {
+                                     const cuuint32_t (&box)[2], CUtensorMapSwizzle swizzle) {
   for (const cuuint64_t extent : extents)
     if (extent == 0) return cudaSuccess;  // nothing of the tensor will be moved
   static void* encode = nullptr;
@@ -370,6 +357,8 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
     if (error != cudaSuccess) return error;
     if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
   }
+  cuuint64_t strides[2] = {sizeof(half)};  // in bytes
+  for (int axis = 1; axis < 2; ++axis) strides[axis] = strides[axis - 1] * extents[axis - 1];
   const cuuint32_t steps[2] = {1, 1};
   const CUresult result = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(encode)(
       map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<void*>(data), extents, strides + 1, box, steps,
@@ -377,26 +366,23 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-// Enqueues C from A, B on the stream. Returns cudaErrorInvalidValue for arguments that break the contract above.
+// Enqueues C = max(A @ B, 0) on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, int M, int N, int K,
                                           cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return cudaErrorInvalidValue;
-  if ((reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C)) % 16 != 0)
-    return cudaErrorInvalidValue;
+  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
+  if (addresses % 16 != 0) return cudaErrorInvalidValue;
 
-  const u64 blocks = (u64(N) + 128 - 1) / 128 * ((u64(M) + 128 - 1) / 128);
+  const u64 blocks = (u64(N) + kBlockN - 1) / kBlockN * ((u64(M) + kBlockM - 1) / kBlockM);
   if (blocks == 0) return cudaSuccess;
-  if (blocks > 0x7FFFFFFF) return cudaErrorInvalidValue;
+  if (blocks > 0x7FFFFFFF) return cudaErrorInvalidValue;  // more than a grid holds
 
   CUtensorMap map_A = {}, map_B = {}, map_C = {};
-  cudaError_t error =
-      encode_tensor_map(&map_A, A, {u64(K), u64(M)}, {2, 2 * u64(K)}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
+  cudaError_t error = encode_tensor_map(&map_A, A, {u64(K), u64(M)}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
   if (error == cudaSuccess)
-    error = encode_tensor_map(&map_B, B, {u64(N), u64(K)}, {2, 2 * u64(N)}, {kSwizzleColumns, kBlockK},
-                              CU_TENSOR_MAP_SWIZZLE_128B);
+    error = encode_tensor_map(&map_B, B, {u64(N), u64(K)}, {kSwizzleColumns, kBlockK}, CU_TENSOR_MAP_SWIZZLE_128B);
   if (error == cudaSuccess)
-    error = encode_tensor_map(&map_C, C, {u64(N), u64(M)}, {2, 2 * u64(N)}, {kSwizzleColumns, kBlockM},
-                              CU_TENSOR_MAP_SWIZZLE_128B);
+    error = encode_tensor_map(&map_C, C, {u64(N), u64(M)}, {kSwizzleColumns, kBlockM}, CU_TENSOR_MAP_SWIZZLE_128B);
   if (error == cudaSuccess)
     error = cudaFuncSetAttribute(matmul_relu, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
