@@ -263,3 +263,78 @@ def symmetric(X, tile=32, threads=128):
             y[i, j] = x[i, j] + x[j, i]
         T.copy(y, Y[bx * tile, 0])
     return Y
+
+
+@tilegen.jit
+def chain(X, V, steps=(), tile=(16, 32), threads=128):
+    """Steps on a tile `x`, a number `row` for each of its rows and `column` for each of its columns."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    V: T.Tensor((N,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    R = T.empty((M, T.ceildiv(N, tile[1])), T.float32)
+    r, c = tile
+    with T.Kernel(T.ceildiv(N, c), T.ceildiv(M, r), threads=threads) as (bx, by):
+        x = T.alloc_fragment((r, c), T.float32)
+        row = T.alloc_fragment((r,), T.float32)
+        column = T.alloc_fragment((c,), T.float32)
+        T.copy(X[by * r, bx * c], x)
+        T.fill(row, 0.5)
+        T.copy(V[bx * c], column)
+        for step in steps:
+            if step == "scale_rows":
+                for i, j in T.Parallel(r, c):
+                    x[i, j] *= row[i]
+            elif step == "add_columns":
+                for i, j in T.Parallel(r, c):
+                    x[i, j] = x[i, j] + column[j]
+            elif step == "outer":
+                for i, j in T.Parallel(r, c):
+                    x[i, j] += row[i] * column[j]
+            elif step == "mean_rows":
+                row = T.alloc_fragment((r,), T.float32)
+                T.reduce_sum(x, row, dim=1)
+                for i in T.Parallel(r):
+                    row[i] = row[i] / c
+            elif step == "max_rows":
+                row = T.alloc_fragment((r,), T.float32)
+                T.fill(row, 0.25)
+                T.reduce_max(x, row, dim=1, clear=False)
+            elif step == "max_columns":
+                column = T.alloc_fragment((c,), T.float32)
+                T.reduce_absmax(x, column, dim=0)
+            elif step == "halve":
+                y = T.alloc_fragment((r, c), T.float16)
+                T.copy(x, y)
+                x = T.alloc_fragment((r, c), T.float32)
+                T.copy(y, x)
+            elif step == "through_shared":
+                s = T.alloc_shared((r, c), T.float32)
+                T.copy(x, s)
+                T.copy(s, x)
+            elif step == "turn":
+                s = T.alloc_shared((r, c), T.float32)
+                T.copy(x, s)
+                for i, j in T.Parallel(r, c):
+                    x[i, j] = s[(i + 1) % r, (j + 3) % c]
+            elif step == "mirror":
+                y = T.alloc_fragment((r, c), T.float32)
+                for i, j in T.Parallel(r, c):
+                    y[i, j] = x[r - 1 - i, j]
+                x = y
+            elif step == "transpose":
+                y = T.alloc_fragment((r, c), T.float32)
+                for i, j in T.Parallel(r, c):
+                    y[i, j] = x[j, i]
+                x = y
+            elif step == "exponent":
+                for i, j in T.Parallel(r, c):
+                    x[i, j] = T.exp2(T.min(x[i, j], 4) * 0.5)
+            elif step == "where":
+                for i, j in T.Parallel(r, c):
+                    if (i + j) % 3 == 0:
+                        x[i, j] = -x[i, j]
+        T.copy(x, Y[by * r, bx * c])
+        for i in T.Parallel(r):
+            R[by * r + i, bx] = row[i]
+    return Y, R

@@ -1,7 +1,8 @@
-"""Finds the element-wise statements that read fragments where other threads hold them.
+"""Finds the statements that read fragments where other threads hold them.
 
-Such a fragment passes through shared memory before the statement: its threads store it, a barrier, and the statement
-reads shared memory instead.
+Such a fragment passes through shared memory before an element-wise statement: its threads store it, a barrier, and the
+statement reads shared memory instead. The result of a reduction passes through it after the reduction, where its
+fragment is laid out otherwise than the reduction leaves it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Access, Loop, as_loop
 from tilegen.inference.propagate import Connections, reduced
+from tilegen.inference.reduction import accumulation_dtype
 from tilegen.ir import build
 from tilegen.ir.expressions import Const
-from tilegen.ir.nodes import Buffer, Copy, For, Region
+from tilegen.ir.nodes import Buffer, Copy, For, Reduce, Region
 from tilegen.ir.walk import each_statement
 
 
@@ -40,12 +42,37 @@ def find_exchanges(connections: Connections, decisions: Decisions) -> None:
             continue
         natural = reduced(source, reduction)
         if not natural.same_distribution(decisions.fragments[target.name]):
-            raise ProgramError(
-                reduction.location,
-                f"the reduction leaves its result as {natural}, but {target.name} is laid out as "
-                f"{decisions.fragments[target.name]} ({decisions.reasons.get(target.name, 'by an earlier statement')})",
-                remedy=f"reduce into a fragment of its own and copy that to {target.name}",
-            )
+            _pass_on(reduction, decisions)
+
+
+def _pass_on(reduction: Reduce, decisions: Decisions) -> None:
+    """Notes that a reduction's result goes to other threads than those that compute it."""
+    target = reduction.target.buffer
+    dtype = accumulation_dtype(reduction)
+    scratch = Buffer(f"{target.name}_result", target.shape, dtype, "shared", location=target.location)
+    decisions.exchanges[reduction] = {target.name: scratch}
+    if all(known.name != scratch.name for known in decisions.scratch):
+        decisions.scratch.append(scratch)
+    decisions.notes.append(
+        f"{target.name} passes through shared memory at {reduction.location}: other threads hold it than reduce it"
+    )
+
+
+def result_uses(
+    scratch: Buffer, reductions: list[Reduce], decisions: Decisions
+) -> Iterator[tuple[Loop, Fragment]]:
+    """The accesses to a scratch buffer of reductions' results, as loops."""
+    for reduction in reductions:
+        target = reduction.target.buffer
+        if scratch not in (decisions.exchanges.get(reduction) or {}).values():
+            continue
+        natural = reduced(decisions.fragments[reduction.source.buffer.name], reduction)
+        yield store_loop(replace(scratch, name=target.name, scope="fragment"), scratch), natural
+        whole = tuple(build.const(0) for _ in target.shape)
+        read = Copy(Region(scratch, whole, scratch.extents), Region(target, whole, target.extents))
+        loop = as_loop(read)
+        assert loop is not None
+        yield loop, decisions.fragments[target.name]
 
 
 def sequential_variables(loop: Loop, decisions: Decisions) -> tuple[tuple[str, int], ...]:

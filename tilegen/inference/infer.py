@@ -8,7 +8,7 @@ from math import gcd, lcm, prod
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.custom import check_offers, custom_calls, take_demands
 from tilegen.inference.decisions import Decisions
-from tilegen.inference.exchange import counts_from_zero, exchange_uses, find_exchanges
+from tilegen.inference.exchange import counts_from_zero, exchange_uses, find_exchanges, result_uses
 from tilegen.inference.gemm_families import decide_gemms
 from tilegen.inference.index_math import mentions
 from tilegen.inference.loops import Loop, as_loop
@@ -63,7 +63,7 @@ def infer(program: Program, target: Target, *, divisors: Mapping[str, int] | Non
     check_offers(calls, decisions)
     find_exchanges(connections, decisions)
     reduction_scratch(connections.reductions, decisions, target)
-    _choose_shared(program, loops, decisions, target)
+    _choose_shared(program, connections, decisions, target)
     return decisions
 
 
@@ -144,8 +144,10 @@ def _priority(loop: Loop) -> tuple[int, int]:
     return (not touches_global, -prod(loop.extents))
 
 
-def _choose_shared(program: Program, loops: list[Loop], decisions: Decisions, target: Target) -> None:
-    partitioned = [(loop, decisions.loops[loop.node]) for loop in loops]
+def _choose_shared(
+    program: Program, connections: Connections, decisions: Decisions, target: Target
+) -> None:
+    partitioned = [(loop, decisions.loops[loop.node]) for loop in connections.loops]
     operands = {region.buffer.name for gemm, _ in decisions.gemms.items() for region in (gemm.a, gemm.b)}
     loaded = {
         copy.target.buffer.name
@@ -158,6 +160,7 @@ def _choose_shared(program: Program, loops: list[Loop], decisions: Decisions, ta
         if buffer.scope != "shared" or buffer.name in decisions.conflicts:
             continue
         uses = [*partitioned, *exchange_uses(buffer, partitioned, decisions)]
+        uses += result_uses(buffer, connections.reductions, decisions)
         known = decisions.shared.get(buffer.name)
         if buffer.name in operands:  # its copies belong to the pipeline, which loads it its own way
             uses = [use for use in uses if not isinstance(use[0].node, Copy)]

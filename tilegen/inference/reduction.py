@@ -130,7 +130,7 @@ def reduction_scratch(reductions: list[Reduce], decisions: Decisions, target: Ta
         if steps.warps:
             dtype = accumulation_dtype(reduction)
             turns[dtype] = turns.get(dtype, 0) + 1
-            name = f"reduction_{dtype.name}" if turns[dtype] % 2 else f"reduction_{dtype.name}_2"
+            name = f"partials_{dtype.name}" if turns[dtype] % 2 else f"partials_{dtype.name}_2"
             elements = steps.shares * prod(reduced(source, reduction).tile)
             sizes[name] = (dtype, max(sizes.get(name, (dtype, 0))[1], elements))
             decisions.partials[reduction] = name

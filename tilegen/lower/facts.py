@@ -14,11 +14,13 @@ from tilegen.schedule.skew import find_skew
 
 
 def buffer_rows(context: Context) -> tuple[BufferRow, ...]:
-    """Shared tiles, then fragments, in the order of the program; staging tiles after the program's own. Fragments that
-    are alike share a row."""
+    """Shared tiles, then fragments, in the order of the program; scratch and staging tiles after the program's own.
+    Fragments that are alike share a row."""
     scope = "LDS" if context.target.language == "hip" else "shared"
+    members = {member.name: None for member in context.members}
+    scratch = (buffer for buffer in context.decisions.scratch if buffer.name in members)
     rows = []
-    for buffer in context.program.kernel.allocations:
+    for buffer in (*context.program.kernel.allocations, *scratch):
         if buffer.scope == "shared" and buffer.name in context.decisions.shared:
             rows.append(_shared_row(context, buffer, scope))
     for _, staging in context.plan.staging.items():

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from tilegen.diagnostics import ProgramError
+from tilegen.inference.exchange import store_loop
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import as_loop
 from tilegen.inference.propagate import reduced
@@ -117,7 +118,8 @@ def lower_reduce(context: Context, statement: Stmt) -> list[CStmt]:
     out += _across_warps(reduction)
     if not reduction.separate:
         return out
-    out += _finish(reduction)
+    exchanges = context.decisions.exchanges.get(statement)
+    out += _pass_on(reduction, exchanges[reduction.target.name]) if exchanges else _finish(reduction)
     return [Scope((_declaration(reduction), *out))]
 
 
@@ -138,12 +140,12 @@ def lower_deferred(context: Context, loop: Stmt) -> list[CStmt]:
 
 
 def _partial(context: Context, node: Reduce, steps: ReductionSteps) -> Buffer:
-    """The target, or an array of its own where the elements are narrow, or where the old value would count more than
-    once."""
+    """The target, or an array of its own where the elements are narrow, where the old value would count more than once,
+    or where other threads hold the target."""
     target = node.target.buffer
     dtype = accumulation_dtype(node)
     counted_once = node.clear or node.op in _IDEMPOTENT or not (steps.masks or steps.warps)
-    if dtype == target.dtype and counted_once:
+    if dtype == target.dtype and counted_once and context.decisions.exchanges.get(node) is None:
         return target
     name = f"{target.name}_partial"
     return Buffer(name, target.shape, dtype, "fragment", location=target.location)
@@ -382,3 +384,25 @@ def _finish(reduction: _Reduction) -> list[CStmt]:
         old = build.cast(Load(target, reduction.kept()), reduction.partial.dtype)
         value = reduction.combine(old, value)
     return _over_result(reduction, (Store(target, reduction.kept(), build.cast(value, target.dtype)),))
+
+
+def _pass_on(reduction: _Reduction, scratch: Buffer) -> list[CStmt]:
+    """The result goes through shared memory to the threads that hold the target."""
+    context, node, target = reduction.context, reduction.node, reduction.target
+    if all(member.name != scratch.name for member in context.members):
+        context.members.append(shared_tiles.buffer_member(context, scratch, (1, Literal(1))))
+    names = {1: ("%i",), 2: ("%row", "%column")}.get(target.rank)
+    names = names or tuple(f"%i{axis}" for axis in range(target.rank))
+    places = tuple(Var(name, role="parallel") for name in names)
+    value: Expr = Load(scratch, places)
+    if not node.clear:
+        value = reduction.combine(build.cast(Load(target, places), scratch.dtype), value)
+    take = as_loop(
+        ParallelFor(places, target.shape, (Store(target, places, build.cast(value, target.dtype)),))
+    )
+    assert take is not None
+    return [
+        *lower_loop(context, store_loop(reduction.partial, scratch), reduction.result),
+        context.synchronise(),
+        *lower_loop(context, take, context.decisions.fragment(target)),
+    ]

@@ -57,6 +57,7 @@ def _splits(reduction: Reduce, decisions: Decisions, target: Target) -> bool:
     if (
         reduction.op != "sum"
         or not reduction.clear
+        or reduction in decisions.exchanges
         or source.scope != "fragment"
         or result.scope != "fragment"
     ):
