@@ -19,12 +19,18 @@ _MOST_STAGES = 6
 _L2_BYTES_PER_CYCLE = 64  # of one multiprocessor's port
 _LATENCY = 1200  # cycles from a TMA load to its bytes
 _EPILOGUE = 1200  # cycles in which a block's tensor cores wait for its output
-_UNSTAGED = 7000  # the same where the output does not leave through shared memory: measured at 128 x 256 tiles
-_BARRIER = 90  # cycles in which a barrier of all threads stops the tensor cores, once a tile of K, without TMA
+_UNSTAGED = (
+    7000  # the same where the output does not leave through shared memory: measured at 128 x 256 tiles
+)
+_BARRIER = (
+    90  # cycles in which a barrier of all threads stops the tensor cores, once a tile of K, without TMA
+)
 _START = 1500  # cycles from a block's launch to its first product
 _CLUSTER = 1.03  # blocks that share loads wait for each other: measured on the H200, at 8192 and 4096 cubed
 _SHALLOW = 0.12  # what a ring of one stage costs in waits, as a part of the products; deeper rings in proportion less
-_SPLIT_LINES = 1.7  # what reading a row costs that begins inside a line of the L2 cache: measured at 5000x7000x3000
+_SPLIT_LINES = (
+    1.7  # what reading a row costs that begins inside a line of the L2 cache: measured at 5000x7000x3000
+)
 _LINE = 128  # bytes
 _HIDDEN_LOADS = 0.1  # what loads cost although they run beside products
 

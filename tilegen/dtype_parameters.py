@@ -70,7 +70,9 @@ def _names_dtype(annotation: ast.expr, parameter: str) -> bool:
             return name == parameter
         case ast.Call(keywords=keywords):
             return any(
-                keyword.arg == "dtype" and isinstance(keyword.value, ast.Name) and keyword.value.id == parameter
+                keyword.arg == "dtype"
+                and isinstance(keyword.value, ast.Name)
+                and keyword.value.id == parameter
                 for keyword in keywords
             )
         case ast.Subscript(slice=ast.Tuple(elts=[*_, ast.Name(id=name)])):

@@ -143,7 +143,7 @@ def test_a_store_in_every_iteration(target: str, variant: dict[str, Any], seed: 
 PERSISTENT = [{"blocks": blocks, "group": group} for blocks, group in ((1, 0), (5, 0), (3, 2))]
 
 
-@pytest.mark.parametrize(("target", "variant", "seed"), spread(PERSISTENT))
+@pytest.mark.parametrize(("target", "variant", "seed"), spread(PERSISTENT, 2))
 def test_explicit_persistence(target: str, variant: dict[str, Any], seed: int) -> None:
     parameters, (m, n, k) = schedule(seed, **variant)
     a, b = operands(m, n, k)

@@ -144,9 +144,7 @@ def _priority(loop: Loop) -> tuple[int, int]:
     return (not touches_global, -prod(loop.extents))
 
 
-def _choose_shared(
-    program: Program, connections: Connections, decisions: Decisions, target: Target
-) -> None:
+def _choose_shared(program: Program, connections: Connections, decisions: Decisions, target: Target) -> None:
     partitioned = [(loop, decisions.loops[loop.node]) for loop in connections.loops]
     operands = {region.buffer.name for gemm, _ in decisions.gemms.items() for region in (gemm.a, gemm.b)}
     loaded = {

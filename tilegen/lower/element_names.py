@@ -103,9 +103,7 @@ def element_names(
             called = _variable_name(context, loop, name, definitions)
             variables[name] = Name(called)
             definitions[called] = value
-    return ElementNames(
-        tuple(symbols), variables, definitions, partition, loop, vector, len(shape) - own
-    )
+    return ElementNames(tuple(symbols), variables, definitions, partition, loop, vector, len(shape) - own)
 
 
 def _variable_name(context: Context, loop: Loop, name: str, defined: dict[str, CExpr]) -> str:

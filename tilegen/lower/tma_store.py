@@ -19,6 +19,7 @@ from tilegen.lower.tma import boxes, each_group
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Prefix, Reinterpret
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
+from tilegen.schedule.analysis import stands_in_loop
 from tilegen.schedule.plan import Staging
 
 MATRIX_ROWS = (Mode(4, (0, 2)), Mode(8, (1, 0)))  # lanes of the 8 x 8 matrices that stmatrix writes
@@ -46,7 +47,7 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     part = _own_part(context, fragment)
     elected = c.operation("==", context.threads.name("thread"), 0)
     out: list[CStmt] = []
-    if context.plan.persistent:
+    if context.plan.persistent or stands_in_loop(context.program.kernel.body, copy):
         out.append(
             IfC(
                 elected,

@@ -21,7 +21,17 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.walk import each_node, each_statement, loaded
 
-__all__ = ["each_node", "each_statement", "loaded", "reads", "variables", "writes"]
+__all__ = ["each_node", "each_statement", "loaded", "reads", "stands_in_loop", "variables", "writes"]
+
+
+def stands_in_loop(body: tuple[Stmt, ...], statement: Stmt) -> bool:
+    """Whether a statement stands in a loop of the body, so that a block may run it more than once."""
+    return any(
+        inner is statement
+        for loop in each_statement(body)
+        if isinstance(loop, For | Persistent)
+        for inner in each_statement(loop.body)
+    )
 
 
 def variables(node: object) -> tuple[str, ...]:

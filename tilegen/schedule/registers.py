@@ -37,7 +37,9 @@ def live_registers(kernel: Kernel, decisions: Decisions) -> int:
     leaves: list[Stmt] = []
     _number(kernel.body, leaves, spans)
     sizes = {buffer.name: _registers(buffer, decisions) for buffer in kernel.allocations}
-    computing = [buffer for leaf in leaves if isinstance(leaf, ParallelFor | Reduce) for buffer in reads(leaf)]
+    computing = [
+        buffer for leaf in leaves if isinstance(leaf, ParallelFor | Reduce) for buffer in reads(leaf)
+    ]
     for buffer in kernel.allocations:
         if sizes[buffer.name] and buffer.dtype.is_float and computing.count(buffer) > 1:
             sizes[buffer.name] = max(sizes[buffer.name], decisions.fragments[buffer.name].register_count)
