@@ -32,7 +32,14 @@ CASES: list[tuple[int, int, dict[str, int], Any, str]] = [
     (4096, 2, {"threads": 1024}, np.float16, "random"),
     (16384, 2, {}, np.float16, "reverse"),
     (16384, 1, {"threads": 128}, ml_dtypes.bfloat16, "fifo"),
+    # Tiles of rows loaded ahead.
+    (1024, 11, {"stages": 3, "threads": 128}, np.float16, "random"),
+    (1000, 21, {"stages": 2, "rows": 2, "threads": 128}, ml_dtypes.bfloat16, "reverse"),
+    (512, 37, {"stages": 4, "rows": 4, "threads": 128}, np.float32, "random"),
 ]
+
+
+AHEAD = [case for case in CASES if "stages" in case[2]]
 
 
 def inputs(name: str, rows: int, columns: int, dtype: Any) -> tuple[Array, ...]:
@@ -61,6 +68,9 @@ def runs() -> Iterator[Any]:
                     [name, target, str(columns), str(np.dtype(dtype)), *map(str, parameters.values())]
                 )
                 yield pytest.param(name, columns, rows, parameters, dtype, schedule, target, id=what)
+        for columns, rows, parameters, dtype, schedule in AHEAD:
+            what = f"{name}-producer-{columns}-{np.dtype(dtype)}"
+            yield pytest.param(name, columns, rows, parameters, dtype, schedule, "sm_90a", id=what)
 
 
 @pytest.mark.parametrize(
@@ -153,3 +163,13 @@ def test_tails_take_predicates_in_place_of_branches_around_loads(name: str) -> N
     for line in text.splitlines():
         assert not ("if (" in line and "const uint4*>(&X" in line)
     assert "< 5000 ? *reinterpret_cast<const uint4*>" in text
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_producer_loads_a_whole_row_at_once(name: str) -> None:
+    text = kernel_text(emitted(name, "sm_90a", inputs(name, 300, 16384, np.float16), stages=4))
+    assert text.count("tma_load_3d(shared.ahead[ring.stage][0], X, 0, 0, ") == 1
+    assert "for (int group" not in text
+    # Rows that no boxes of equal width make up are loaded in several.
+    text = kernel_text(emitted(name, "sm_90a", inputs(name, 300, 4096, np.float16), rows=4, stages=4))
+    assert "for (int group" in text and "tma_load_2d" in text

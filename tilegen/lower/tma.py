@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilegen.inference.shared import SharedLayout
+from tilegen.ir.affine import divisor_of
 from tilegen.ir.nodes import Buffer, Copy, For, If, ParallelFor, Persistent, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
@@ -18,10 +19,16 @@ from tilegen.schedule.analysis import each_statement, reads, writes
 
 
 def tensor_map(
-    context: Context, buffer: Buffer, box: tuple[CExpr, ...], values: tuple[int, ...], swizzle: int
+    context: Context,
+    buffer: Buffer,
+    box: tuple[CExpr, ...],
+    values: tuple[int, ...],
+    swizzle: int,
+    group: CExpr | None = None,
 ) -> Name:
     """The kernel parameter that describes `buffer` in boxes of `box` elements, fastest axis first; one for each way
-    in which a tensor is cut."""
+    in which a tensor is cut. With `group`, the fastest axis counts that many columns, and the next one counts the
+    groups of columns."""
     for name, known in context.maps.items():
         if known.tensor == buffer.name and known.box_values == values and known.swizzle == swizzle:
             return Name(name)
@@ -29,16 +36,20 @@ def tensor_map(
     alone = first and not _threads_touch(context, buffer)
     name = buffer.name if alone else context.name(f"{buffer.name}_map")
     extents = tuple(extent_expression(context, extent) for extent in reversed(buffer.shape))
+    strides = _strides(context, buffer)
+    if group is not None:
+        extents = (group, c.operation("/", extents[0], group), *extents[1:])
+        strides = (c.mul(group, buffer.dtype.bytes), *strides)
     context.maps[name] = TensorMap(
         parameter=name,
         tensor=buffer.name,
         dtype=buffer.dtype,
         extents=extents,
-        strides=_strides(context, buffer),
+        strides=strides,
         box=box,
         swizzle=swizzle,
         box_values=values,
-        packed=buffer.strides is None,
+        packed=buffer.strides is None and group is None,
     )
     return Name(name)
 
@@ -118,6 +129,38 @@ def boxes(
     return Boxes(parameter, tuple(reversed(offsets)))
 
 
+def _folds_groups(context: Context, region: Region, layout: SharedLayout) -> bool:
+    """Whether one box takes all column groups of a row: they are there only because a box is not longer along an axis,
+    and the tensor's rows are whole groups, so that the groups can be an axis of their own."""
+    tma = context.target.tma
+    assert tma is not None
+    columns, offset = region.buffer.shape[-1], region.offsets[-1]
+    known = context.decisions.divisors
+    return (
+        layout.hardware_swizzle == 0
+        and layout.rows == 1
+        and 1 < layout.groups <= tma.box_extent
+        and region.buffer.rank < tma.rank
+        and divisor_of(columns, known) % layout.group == 0
+        and divisor_of(offset, known) % layout.group == 0
+    )
+
+
+def _folded(context: Context, region: Region, layout: SharedLayout, extents: tuple[CExpr, ...]) -> Boxes:
+    """The one box that moves a row with all its column groups."""
+    buffer = region.buffer
+    group = shared_tiles.group_columns(context, layout, extents[-1])
+    one: tuple[CExpr, int] = (Literal(1), 1)
+    box = [(group, layout.group), (c.operation("/", extents[-1], group), layout.groups)]
+    box += [one] * (buffer.rank - 1)
+    offsets = [scalar(context, offset) for offset in region.offsets]
+    first = Literal(0) if c.value_of(offsets[-1]) == 0 else c.operation("/", offsets[-1], group)
+    parameter = tensor_map(
+        context, buffer, tuple(name for name, _ in box), tuple(value for _, value in box), 0, group
+    )
+    return Boxes(parameter, (Literal(0), first, *reversed(offsets[:-1])))
+
+
 def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
     """One thread's code that starts the loads of a tile; `barrier` gets its bytes. Of a tile that a cluster shares each
     block loads its share, for all."""
@@ -126,6 +169,11 @@ def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
     extents = shared_tiles.extent_constants(context, buffer)
     shared = context.plan.multicast_of(buffer.name)
     rank = copy.source.buffer.rank
+    if shared is None and _folds_groups(context, copy.source, layout):
+        context.primitive("tma_load", rank=rank + 1, multicast=False)
+        whole = _folded(context, copy.source, layout, extents)
+        tile = c.index(shared_tiles.tile(context, buffer.name), 0)
+        return [Expression(c.call(f"tma_load_{rank + 1}d", tile, whole.map, *whole.coordinates, barrier))]
     context.primitive("tma_load", rank=rank, multicast=shared is not None)
     name = f"tma_load_{rank}d" + ("_multicast" if shared is not None else "")
     extra: tuple[CExpr, ...] = ()
