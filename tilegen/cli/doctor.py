@@ -57,9 +57,6 @@ def findings() -> Iterator[Finding]:
     )
     yield Finding("torch", "torch tensors", _wheel("torch"), "pip install torch")
     yield _tool("host C++ compiler", "the emulator", lambda: " ".join(find_compiler().command))
-    yield _tool(
-        "host clang", "the emulator, HIP targets", lambda: " ".join(find_compiler(need_clang=True).command)
-    )
     yield _tool("NVRTC", "CUDA kernels at run time", lambda: str(tools.need_nvrtc()))
     yield _tool("CUDA headers", "CUDA kernels at run time", lambda: str(tools.need_cuda_headers()))
     yield _tool("nvcc", "CUDA files in C++ projects", lambda: str(tools.need_nvcc()))

@@ -13,12 +13,11 @@ from functools import cache
 
 from tilegen.emulate.errors import CompilerMissing
 
-_NAMES = ("c++", "g++", "clang++")
-_CLANG_NAMES = ("clang++", "c++", *(f"clang++-{version}" for version in range(25, 15, -1)))
+_NAMES = ("c++", "g++", "clang++", *(f"clang++-{version}" for version in range(25, 15, -1)))
 _MINIMUM = {"gcc": 11, "clang": 16}
 _REMEDY = (
     "the emulator needs a C++20 compiler for the host: install g++ 11 or later (Debian, Ubuntu: apt install g++), "
-    "clang 16 or later, or the one on PyPI (pip install ziglang)"
+    "clang 16 or later, or the one on PyPI (pip install 'ziglang<0.16')"
 )
 
 
@@ -32,22 +31,21 @@ class HostCompiler:
 
 
 @cache
-def find_compiler(need_clang: bool = False) -> HostCompiler:
-    """The host's C++ compiler: c++, g++ or clang++ on PATH, else the clang of the package ziglang. HIP text needs clang
-    for its vector extensions.
+def find_compiler() -> HostCompiler:
+    """The host's C++ compiler: c++, g++ or a clang++ on PATH, else the clang of the package ziglang.
 
     Raises CompilerMissing.
     """
-    for name in _CLANG_NAMES if need_clang else _NAMES:
+    for name in _NAMES:
         path = shutil.which(name)
         found = _probe((path,)) if path is not None else None
-        if found is not None and (found.family == "clang" or not need_clang):
+        if found is not None:
             return found
     if importlib.util.find_spec("ziglang") is not None:
         found = _probe((sys.executable, "-m", "ziglang", "c++"))
         if found is not None:
             return found
-    raise CompilerMissing(f"no {'clang' if need_clang else 'C++ compiler'} was found: {_REMEDY}")
+    raise CompilerMissing(f"no C++ compiler was found: {_REMEDY}")
 
 
 def _probe(command: tuple[str, ...]) -> HostCompiler | None:

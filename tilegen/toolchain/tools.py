@@ -80,7 +80,7 @@ class Tools:
                 return clang
         remedy = "install ROCm, or Debian's clang-19, lld-19 and llvm-19"
         if minimum > _OLDEST_CLANG:
-            remedy += " together with: pip install ziglang (it carries clang 20)"
+            remedy += " together with: pip install 'ziglang<0.16' (it carries clang 20)"
         raise ToolMissing(f"clang {minimum} or later with the AMDGPU target", remedy)
 
     def need_hip_root(self) -> Path:
