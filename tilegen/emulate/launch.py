@@ -175,10 +175,13 @@ class Launch:
             elements = 0
         fill = 0 if tensor.get("zeroed") else 0xFF
         storage = np.full(elements * dtype.itemsize, fill, dtype=np.uint8)
+        words = storage.view(
+            np.dtype(f"u{dtype.itemsize}")
+        )  # as_strided does not know all of ml_dtypes' types
         view = np.lib.stride_tricks.as_strided(
-            storage.view(dtype), shape, tuple(stride * dtype.itemsize for stride in strides)
+            words, shape, tuple(stride * dtype.itemsize for stride in strides)
         )
-        return storage, view
+        return storage, view.view(dtype)
 
     def write(self, job: Path, data: Path) -> None:
         """Writes the job and the tensors' bytes."""

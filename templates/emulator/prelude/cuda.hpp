@@ -3,6 +3,7 @@
 
 #include "../interface_nvidia.hpp"
 #include "common.hpp"
+#include "eight_bit_floats.hpp"
 #include "short_floats.hpp"
 #include "vectors.hpp"
 

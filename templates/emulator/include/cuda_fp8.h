@@ -1,0 +1,2 @@
+// The emulator has included all of it already: prelude/cuda.hpp.
+#pragma once
