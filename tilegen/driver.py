@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilegen.diagnostics import ProgramError
 from tilegen.emit.file import render
 from tilegen.emit.header import render_header
 from tilegen.emit.launcher import launcher_body
@@ -11,14 +12,19 @@ from tilegen.emit.manifest import build
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.infer import infer
 from tilegen.ir.drop_unused import drop_unused
+from tilegen.ir.effects import expressions_of
 from tilegen.ir.inline_positions import inline_positions
+from tilegen.ir.location import Location
 from tilegen.ir.nodes import Program
 from tilegen.ir.rename import renamed
+from tilegen.ir.types import DType
 from tilegen.ir.verify import verify
+from tilegen.ir.walk import each_node, each_statement
 from tilegen.lower.contract import row_divisors
 from tilegen.lower.hidden_names import hidden_names
 from tilegen.lower.kernel import lower
 from tilegen.manifest import Manifest
+from tilegen.model.dialect import DialectError
 from tilegen.model.kernel import KernelModel
 from tilegen.schedule.guard_masks import guard_masks
 from tilegen.schedule.plan import Plan
@@ -65,6 +71,31 @@ def generate(
 
 
 def _generated(program: Program, machine: Target, regenerate: str, whole_rows: bool) -> Generated:
+    try:
+        return _passes(program, machine, regenerate, whole_rows)
+    except DialectError as error:
+        place = _place_of(error.dtype, program)
+        if place is None:
+            raise
+        raise ProgramError(
+            place,
+            f"{error.dtype} has no C++ type on {machine.name}",
+            remedy="convert the values to another type before the kernel, or use another target",
+        ) from error
+
+
+def _place_of(dtype: DType | None, program: Program) -> Location | None:
+    """The first line of the program that speaks of an element type."""
+    for buffer in (*program.tensors, *program.kernel.allocations):
+        if buffer.dtype == dtype:
+            return buffer.location
+    for statement in each_statement(program.kernel.body):
+        if any(getattr(node, "dtype", None) == dtype for node in each_node(expressions_of(statement))):
+            return statement.location
+    return None
+
+
+def _passes(program: Program, machine: Target, regenerate: str, whole_rows: bool) -> Generated:
     decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
     plan = plan_kernel(program, machine, decisions)
     model = lower(program, machine, decisions, plan, regenerate)

@@ -8,6 +8,7 @@ import pytest
 
 import tilegen
 import tilegen.language as T
+from tilegen.diagnostics import ProgramError
 
 DTYPES = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
 
@@ -65,3 +66,10 @@ def test_floats_round_to_nearest_even_and_saturate(host, dtype):
     np.testing.assert_array_equal(found[: len(values)], values.astype(dtype).astype(np.float32))
     np.testing.assert_array_equal(found[len(values) : -1], [finite[-1]] * 3 + [-finite[-1]] * 3)
     assert np.isnan(found[-1])
+
+
+def test_a_target_without_the_type_says_where_it_is_used():
+    with pytest.raises(ProgramError) as refused:
+        narrowed.emit(target="gfx942")
+    assert refused.value.message == "float8_e4m3fn has no C++ type on gfx942"
+    assert refused.value.location.text.startswith("Y = T.empty((N,), dtype)")

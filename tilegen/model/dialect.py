@@ -11,7 +11,11 @@ from tilegen.model.expressions import CallC, CExpr, Name
 
 
 class DialectError(TilegenError):
-    """A type or function that a language has no spelling for."""
+    """A type or function that a language has no spelling for; `dtype` is the type."""
+
+    def __init__(self, message: str, dtype: DType | None = None) -> None:
+        self.dtype = dtype
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Dialect:
         found = self.types.get(dtype.name)
         if found is None:
             raise DialectError(
-                f"{self.title} has no C++ type for {dtype.name}; convert it, or use another target"
+                f"{self.title} has no C++ type for {dtype.name}; convert it, or use another target", dtype
             )
         return found
 
