@@ -157,5 +157,5 @@ def _foreign_write(loop: Loop, access: Access, decisions: Decisions) -> ProgramE
                 f"{name}: {decisions.reasons.get(name, 'laid out by another statement')}",
             )
         ],
-        remedy=f"write to a new fragment in this loop, and copy that to {name} with T.copy; or make {name} a shared tile",
+        remedy=f"write to a new fragment here and copy that to {name} with T.copy, or make {name} a shared tile",
     )
