@@ -138,7 +138,7 @@ class Emission:
             multiprocessors=multiprocessors,
             scalars=scalars,
         )
-        names = [tensor.name for tensor in self.manifest.tensors if tensor.role != "input"]
+        names = [tensor.name for tensor in self.manifest.tensors if tensor.role in ("output", "inout")]
         return dict(zip(names, result if isinstance(result, tuple) else (result,), strict=True))
 
     def compile(self, backend: Backend | None = None) -> CompiledKernel:

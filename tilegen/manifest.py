@@ -16,6 +16,8 @@ from tilegen.errors import TilegenError
 
 VERSION = 1
 
+TensorRole = Literal["input", "output", "inout", "scratch"]
+
 
 class ManifestError(TilegenError):
     """JSON that is not a manifest of this version."""
@@ -63,13 +65,14 @@ Parameter = TensorMapParameter | PointerParameter | ScalarParameter
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor of the launcher. Strides count elements; None is row-major. `alignment` is in bytes; a `zeroed`
-    tensor is set to 0 on the stream before the launch."""
+    tensor is set to 0 on the stream before the launch. `scratch` is memory that no other launch uses at the same time;
+    its contents mean nothing to the caller."""
 
     name: str
     dtype: str
     shape: tuple[str, ...]
     strides: tuple[str, ...] | None
-    role: Literal["input", "output", "inout"]
+    role: TensorRole
     alignment: int
     zeroed: bool = False
 

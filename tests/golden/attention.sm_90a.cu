@@ -4,18 +4,20 @@
 //   tilegen emit examples/attention.py:attention --target sm_90a --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
 //     S_k=4096 --dim H_kv=32 --set causal=True
 //
-// Launch     grid  4 * 32 * 32, sections of neighbouring blocks, the longest first
+// Launch     grid  min(tiles, multiprocessors), tiles = 4 * 32 * 32   (persistent, the longest tiles first)
 //            block 384 threads = 1 producer warpgroup + 2 consumer warpgroups
-//            dynamic shared memory 197,632 bytes; registers 168 at entry, then 40 (producer) and 232 (consumer)
+//            dynamic shared memory 230,400 bytes; registers 168 at entry, then 40 (producer) and 232 (consumer)
 //
-// Arguments  Q    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            K    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            V    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            LSE  fp32 [4, 32, 4096] row-major, 16-byte aligned
+// Arguments  Q             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            K             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            V             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            O             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            LSE           fp32 [4, 32, 4096] row-major, 16-byte aligned
+//            tile_counter  int32 [1] contiguous, scratch of no other launch at the same time, set to 0 by the launcher
+//            A tensor that is written overlaps no other.
 //
 // Buffer             scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
-// Q_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
+// Q_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
 // K_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
 // V_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
 // O_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
@@ -26,12 +28,13 @@
 // m, m_old, alpha,   registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8) -> 2 a thread
 // l, l_block
 //
-// Pipeline   producer: TMA into Q_shared once a tile
+// Pipeline   producer: TMA into 2 stages of Q_shared once a tile
+//            producer: draws the block's next tile from tile_counter, behind its loads for this one
 //            producer: TMA into 2 stages of K_shared and 2 stages of V_shared, ahead of loop j; a full and an empty
 //            barrier a stage
 //            consumers: math by SM90_64x128x16_F32F16F16_SS and SM90_64x128x16_F32F16F16_RS
 //            loop j is skewed: O_local of iteration j - 1 runs under the element-wise work on S of iteration j
-//            the two consumer warpgroups take turns to issue gemms: one multiplies while the other works
+//            the 2 consumer warpgroups take turns to issue gemms: one multiplies while the other works
 //            attention.py:53 runs only in iterations that the border of its mask crosses
 //            l: each lane sums for itself, lanes meet once behind the loop
 
@@ -66,17 +69,17 @@ constexpr int kThreads = kWarpgroup * (1 + kConsumers);
 constexpr int kTilesBx = 32;  // T.ceildiv(S_q, block_M)
 constexpr int kTilesH = 32;   // H
 constexpr int kTilesB = 4;    // B
-constexpr int kSection = 8;   // blocks of the outer axes that run side by side
-constexpr int kSK = 4096;
-constexpr int kD = 128;
-constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
+constexpr int kSection = 16;  // blocks of the outer axes that run side by side
 constexpr int kStages = 2;
+constexpr int kD = 128;
+constexpr int kSwizzleColumns = 64;   // float16 elements in one 128-byte swizzle row
 constexpr int kEntryRegisters = 168;  // 65,536 over the resident threads, in steps of 8
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
 constexpr u32 kQStageBytes = sizeof(half) * kBlockM * kD;  // of one full barrier
 constexpr int kH = 32;
 constexpr int kSQ = 4096;
+constexpr int kSK = 4096;
 constexpr u32 kKStageBytes = sizeof(half) * kBlockN * kD;  // of one full barrier
 constexpr u32 kVStageBytes = sizeof(half) * kBlockN * kD;  // of one full barrier
 constexpr u32 kAtomBytes = 8 * 128;                        // 8 rows, the period of the 128-byte swizzle
@@ -85,18 +88,20 @@ constexpr int kTurnBarrier = 4;       // the first of the two that pass the turn
 constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
 
 struct alignas(1024) SharedStorage {
-  half Q_shared[kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
+  half Q_shared[kStages][kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
   half K_shared[kStages][kD / kSwizzleColumns][kBlockN][kSwizzleColumns];
   half V_shared[kStages][kD / kSwizzleColumns][kBlockN][kSwizzleColumns];
   half O_shared[kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
-  u64 Q_full;
+  u64 Q_full[kStages], Q_empty[kStages];
   u64 K_full[kStages], K_empty[kStages];
   u64 V_full[kStages], V_empty[kStages];
+  u64 tile_full, tile_empty;
+  int next_tile;  // of this block, drawn by the producer
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
 
-static_assert(kSharedBytes == 197632, "the shared memory that the header above states");
+static_assert(kSharedBytes == 230400, "the shared memory that the header above states");
 static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegisters * (1 + kConsumers),
               "the warpgroups ask for more registers than the block owns: setmaxnreg would wait for ever");
 
@@ -280,22 +285,18 @@ struct RingState {  // position in a ring of kDepth buffers; the phase flips at 
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     attention(const __grid_constant__ CUtensorMap Q, const __grid_constant__ CUtensorMap K,
-              const __grid_constant__ CUtensorMap V, const __grid_constant__ CUtensorMap O, float* LSE) {
+              const __grid_constant__ CUtensorMap V, const __grid_constant__ CUtensorMap O, float* __restrict__ LSE,
+              int* __restrict__ tile_counter) {
   SharedStorage& shared = shared_storage<SharedStorage>();
 
-  const TileCoordinates at = tile_coordinates(blockIdx.x, kTilesBx, kTilesH, kTilesB);
-  const int bx = at.bx;
-  const int h = at.h;
-  const int b = at.b;
-
-  // attention.py:49  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
-  const int keys = min((bx + 1) * kBlockM, kSK);
-  const int j_tiles = (keys + kBlockN - 1) / kBlockN;
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 and 2 consume; lanes agree
 
   if (threadIdx.x == 0) {
-    mbarrier_init(shared.Q_full, 1);
+    mbarrier_init(shared.tile_full, 1);
+    mbarrier_init(shared.tile_empty, kConsumers * kWarpgroup);
     for (int stage = 0; stage < kStages; ++stage) {
+      mbarrier_init(shared.Q_full[stage], 1);
+      mbarrier_init(shared.Q_empty[stage], kConsumers);
       mbarrier_init(shared.K_full[stage], 1);
       mbarrier_init(shared.K_empty[stage], kConsumers);
       mbarrier_init(shared.V_full[stage], 1);
@@ -309,36 +310,56 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   if (warpgroup == 0) {
     register_release<kProducerRegisters>();
     if (threadIdx.x == 0) {
-      RingState<kStages> K_ring(1);  // every stage starts empty
+      RingState<kStages> Q_ring(1);  // every stage starts empty
+      RingState<kStages> K_ring(1);
       RingState<kStages> V_ring(1);
+      RingState<1> tile_ring(1);
+      int tile = blockIdx.x;
+      while (tile < kTilesBx * kTilesH * kTilesB) {
+        const TileCoordinates at = tile_coordinates(tile, kTilesBx, kTilesH, kTilesB);
+        const int bx = at.bx;
+        const int h = at.h;
+        const int b = at.b;
 
-      mbarrier_arrive_expect_tx(shared.Q_full, kQStageBytes);
+        mbarrier_wait(shared.Q_empty[Q_ring.stage], Q_ring.phase);
+        mbarrier_arrive_expect_tx(shared.Q_full[Q_ring.stage], kQStageBytes);
 
-      // attention.py:45  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
-#pragma unroll
-      for (int group = 0; group < kD / kSwizzleColumns; ++group)
-        tma_load_4d(shared.Q_shared[group], Q, group * kSwizzleColumns, h, bx * kBlockM, b, shared.Q_full);
-      // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
-      for (int j = 0; j < j_tiles; ++j) {
-        mbarrier_wait(shared.K_empty[K_ring.stage], K_ring.phase);
-        mbarrier_arrive_expect_tx(shared.K_full[K_ring.stage], kKStageBytes);
-
-        // attention.py:51  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
-#pragma unroll
-        for (int group = 0; group < kD / kSwizzleColumns; ++group)
-          tma_load_4d(shared.K_shared[K_ring.stage][group], K, group * kSwizzleColumns, h, j * kBlockN, b,
-                      shared.K_full[K_ring.stage]);
-        K_ring.advance();
-
-        mbarrier_wait(shared.V_empty[V_ring.stage], V_ring.phase);
-        mbarrier_arrive_expect_tx(shared.V_full[V_ring.stage], kVStageBytes);
-
-        // attention.py:68  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+        // attention.py:45  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
 #pragma unroll
         for (int group = 0; group < kD / kSwizzleColumns; ++group)
-          tma_load_4d(shared.V_shared[V_ring.stage][group], V, group * kSwizzleColumns, h, j * kBlockN, b,
-                      shared.V_full[V_ring.stage]);
-        V_ring.advance();
+          tma_load_4d(shared.Q_shared[Q_ring.stage][group], Q, group * kSwizzleColumns, h, bx * kBlockM, b,
+                      shared.Q_full[Q_ring.stage]);
+        Q_ring.advance();
+        const int keys = min((bx + 1) * kBlockM, kSK);
+        // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+        for (int j = 0; j < (keys + kBlockN - 1) / kBlockN; ++j) {
+          mbarrier_wait(shared.K_empty[K_ring.stage], K_ring.phase);
+          mbarrier_arrive_expect_tx(shared.K_full[K_ring.stage], kKStageBytes);
+
+          // attention.py:51  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+#pragma unroll
+          for (int group = 0; group < kD / kSwizzleColumns; ++group)
+            tma_load_4d(shared.K_shared[K_ring.stage][group], K, group * kSwizzleColumns, h, j * kBlockN, b,
+                        shared.K_full[K_ring.stage]);
+          K_ring.advance();
+
+          mbarrier_wait(shared.V_empty[V_ring.stage], V_ring.phase);
+          mbarrier_arrive_expect_tx(shared.V_full[V_ring.stage], kVStageBytes);
+
+          // attention.py:68  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+#pragma unroll
+          for (int group = 0; group < kD / kSwizzleColumns; ++group)
+            tma_load_4d(shared.V_shared[V_ring.stage][group], V, group * kSwizzleColumns, h, j * kBlockN, b,
+                        shared.V_full[V_ring.stage]);
+          V_ring.advance();
+        }
+
+        // The next tile that no block has; the first ones went by the block's index
+        tile = gridDim.x + atomicAdd(tile_counter, 1);
+        mbarrier_wait(shared.tile_empty, tile_ring.phase);
+        shared.next_tile = tile;
+        mbarrier_arrive(shared.tile_full);
+        tile_ring.advance();
       }
     }
     return;
@@ -352,170 +373,202 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int lane = thread % 32;
   // [r] is row kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2),
   // column 2 * (lane % 4) + r % 2 + 8 * (r / 4)
-  float S[64];
+  float S[64], O_local[64];
   alignas(4) half P[64];
-  float O_local[64] = {};  // attention.py:46  T.fill(O_local, 0)
   // [r] is element kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r
-  float m[2] = {-infinity(), -infinity()};  // attention.py:48  T.fill(m, -T.infinity(T.float32))
-  float m_old[2], alpha[2], l_block[2];
-  float l[2] = {};  // attention.py:47  T.fill(l, 0)
+  float m[2], m_old[2], alpha[2], l[2], l_block[2];
+  RingState<kStages> Q_ring(0);
   RingState<kStages> K_ring(0);
   RingState<kStages> V_ring(0);
+  RingState<1> tile_ring(0);
   if (consumer == 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
 
-  mbarrier_wait(shared.Q_full, 0);
+  int tile = blockIdx.x;
+  while (tile < kTilesBx * kTilesH * kTilesB) {
+    const TileCoordinates at = tile_coordinates(tile, kTilesBx, kTilesH, kTilesB);
+    const int bx = at.bx;
+    const int h = at.h;
+    const int b = at.b;
 
-  const auto issue_S = [&]() {
-    // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
-    const u64 descriptor_a = descriptor_sw128(shared.Q_shared[0][kConsumerRows * consumer], 0, kAtomBytes);
-    const u64 descriptor_b = descriptor_sw128(shared.K_shared[K_ring.stage], 0, kAtomBytes);
-    warpgroup_arrive();
+    // attention.py:46  T.fill(O_local, 0)
 #pragma unroll
-    for (int kk = 0; kk < kD / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 columns
-      SM90_64x128x16_F32F16F16_SS<Major::K, Major::K>::fma(
-          S, descriptor_a + 2 * (kk % 4) + sizeof(shared.Q_shared[0]) / 16 * (kk / 4),
-          descriptor_b + 2 * (kk % 4) + sizeof(shared.K_shared[0][0]) / 16 * (kk / 4), kk > 0);
-    warpgroup_commit();
-  };
+    for (int r = 0; r < 64; ++r) O_local[r] = 0.0f;
 
-  const auto issue_O_local = [&]() {
-    // attention.py:69  T.gemm(P, V_shared, O_local)
-    const u64 descriptor_b = descriptor_sw128(shared.V_shared[V_ring.stage], sizeof(shared.V_shared[0][0]), kAtomBytes);
-    warpgroup_arrive();
-#pragma unroll
-    for (int kk = 0; kk < kBlockN / 16; ++kk)  // in 16-byte units: B advances 16 rows
-      SM90_64x128x16_F32F16F16_RS<Major::MN>::fma(O_local, reinterpret_cast<const u32(&)[4]>(P[8 * kk]),
-                                                  descriptor_b + 2 * kAtomBytes / 16 * kk, true);
-    warpgroup_commit();
-  };
+    // attention.py:47  T.fill(l, 0)
+    for (int r = 0; r < 2; ++r) l[r] = 0.0f;
 
-  const auto work_beside = [&](int j) {
-    // attention.py:53  for i, n in T.Parallel(block_M, block_N)
-    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
-      // attention.py:55  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+    // attention.py:48  T.fill(m, -T.infinity(T.float32))
+    for (int r = 0; r < 2; ++r) m[r] = -infinity();
+
+    // attention.py:49  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+    const int keys = min((bx + 1) * kBlockM, kSK);
+    mbarrier_wait(shared.Q_full[Q_ring.stage], Q_ring.phase);
+
+    const auto issue_S = [&]() {
+      // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+      const u64 descriptor_a =
+          descriptor_sw128(shared.Q_shared[Q_ring.stage][0][kConsumerRows * consumer], 0, kAtomBytes);
+      const u64 descriptor_b = descriptor_sw128(shared.K_shared[K_ring.stage], 0, kAtomBytes);
+      warpgroup_arrive();
 #pragma unroll
-      for (int r = 0; r < 64; ++r) {
-        const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2);
-        const int n = 2 * (lane % 4) + r % 2 + 8 * (r / 4);
-        const int last = min(bx * kBlockM + i, 4095);
-        S[r] = j * kBlockN + n <= last ? S[r] : -infinity();
+      for (int kk = 0; kk < kD / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 columns
+        SM90_64x128x16_F32F16F16_SS<Major::K, Major::K>::fma(
+            S, descriptor_a + 2 * (kk % 4) + sizeof(shared.Q_shared[0][0]) / 16 * (kk / 4),
+            descriptor_b + 2 * (kk % 4) + sizeof(shared.K_shared[0][0]) / 16 * (kk / 4), kk > 0);
+      warpgroup_commit();
+    };
+
+    const auto issue_O_local = [&]() {
+      // attention.py:69  T.gemm(P, V_shared, O_local)
+      const u64 descriptor_b =
+          descriptor_sw128(shared.V_shared[V_ring.stage], sizeof(shared.V_shared[0][0]), kAtomBytes);
+      warpgroup_arrive();
+#pragma unroll
+      for (int kk = 0; kk < kBlockN / 16; ++kk)  // in 16-byte units: B advances 16 rows
+        SM90_64x128x16_F32F16F16_RS<Major::MN>::fma(O_local, reinterpret_cast<const u32(&)[4]>(P[8 * kk]),
+                                                    descriptor_b + 2 * kAtomBytes / 16 * kk, true);
+      warpgroup_commit();
+    };
+
+    const auto work_beside = [&](int j) {
+      // attention.py:53  for i, n in T.Parallel(block_M, block_N)
+      if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
+        // attention.py:55  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+#pragma unroll
+        for (int r = 0; r < 64; ++r) {
+          const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2);
+          const int n = 2 * (lane % 4) + r % 2 + 8 * (r / 4);
+          const int last = min(bx * kBlockM + i, 4095);
+          S[r] = j * kBlockN + n <= last ? S[r] : -infinity();
+        }
       }
-    }
 
-    // attention.py:56  T.copy(m, m_old)
-    for (int r = 0; r < 2; ++r) m_old[r] = m[r];
+      // attention.py:56  T.copy(m, m_old)
+      for (int r = 0; r < 2; ++r) m_old[r] = m[r];
 
-    // attention.py:57  T.reduce_max(S, m, dim=1, clear=False)
+      // attention.py:57  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
-    for (int r = 0; r < 64; r += 2) m[r / 2 % 2] = fmaxf(m[r / 2 % 2], fmaxf(S[r], S[r + 1]));
-    for (int r = 0; r < 2; ++r) {
-      m[r] = fmaxf(m[r], __shfl_xor_sync(~0u, m[r], 1));
-      m[r] = fmaxf(m[r], __shfl_xor_sync(~0u, m[r], 2));
-    }
+      for (int r = 0; r < 64; r += 2) m[r / 2 % 2] = fmaxf(m[r / 2 % 2], fmaxf(S[r], S[r + 1]));
+      for (int r = 0; r < 2; ++r) {
+        m[r] = fmaxf(m[r], __shfl_xor_sync(~0u, m[r], 1));
+        m[r] = fmaxf(m[r], __shfl_xor_sync(~0u, m[r], 2));
+      }
 
-    // attention.py:59  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
-    for (int r = 0; r < 2; ++r) alpha[r] = exp2_approx((m_old[r] - m[r]) * kScale);
+      // attention.py:59  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
+      for (int r = 0; r < 2; ++r) alpha[r] = exp2_approx((m_old[r] - m[r]) * kScale);
 
-    // attention.py:61  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+      // attention.py:61  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
 #pragma unroll
-    for (int r = 0; r < 64; ++r) S[r] = exp2_approx(S[r] * kScale - m[r / 2 % 2] * kScale);
+      for (int r = 0; r < 64; ++r) S[r] = exp2_approx(S[r] * kScale - m[r / 2 % 2] * kScale);
 
-    // attention.py:62  T.reduce_sum(S, l_block, dim=1)
-    for (int r = 0; r < 2; ++r) l_block[r] = 0.0f;
+      // attention.py:62  T.reduce_sum(S, l_block, dim=1)
+      for (int r = 0; r < 2; ++r) l_block[r] = 0.0f;
 #pragma unroll
-    for (int r = 0; r < 64; r += 2) l_block[r / 2 % 2] += S[r] + S[r + 1];
+      for (int r = 0; r < 64; r += 2) l_block[r / 2 % 2] += S[r] + S[r + 1];
 
-    // attention.py:64  l[i] = l[i] * alpha[i] + l_block[i]
-    for (int r = 0; r < 2; ++r) l[r] = l[r] * alpha[r] + l_block[r];
-  };
+      // attention.py:64  l[i] = l[i] * alpha[i] + l_block[i]
+      for (int r = 0; r < 2; ++r) l[r] = l[r] * alpha[r] + l_block[r];
+    };
 
-  const auto work_after = [&]() {  // attention.py:65  T.copy(S, P)
+    const auto work_after = [&]() {  // attention.py:65  T.copy(S, P)
 #pragma unroll
-    for (int r = 0; r < 64; r += 2) *reinterpret_cast<half2*>(&P[r]) = __floats2half2_rn(S[r], S[r + 1]);
+      for (int r = 0; r < 64; r += 2) *reinterpret_cast<half2*>(&P[r]) = __floats2half2_rn(S[r], S[r + 1]);
 
-    // attention.py:67  O_local[i, d] *= alpha[i]
+      // attention.py:67  O_local[i, d] *= alpha[i]
 #pragma unroll
-    for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
-  };
+      for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
+    };
 
-  if (j_tiles > 0) {
-    // First iteration: nothing runs beside it yet
-    named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
-    mbarrier_wait(shared.K_full[K_ring.stage], K_ring.phase);
-    issue_S();
-    named_barrier_arrive(kTurnBarrier + 1 - consumer, 2 * kWarpgroup);
-    warpgroup_wait<0>();
-    if (thread == 0) mbarrier_arrive(shared.K_empty[K_ring.stage]);
-    K_ring.advance();
-    work_beside(0);
-    work_after();
-
-    // Main loop: S of iteration j beside O_local of the iteration before it
-    for (int j = 1; j < j_tiles; ++j) {  // attention.py:50
+    if ((keys + kBlockN - 1) / kBlockN > 0) {
+      // First iteration: nothing runs beside it yet
       named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
       mbarrier_wait(shared.K_full[K_ring.stage], K_ring.phase);
       issue_S();
-      mbarrier_wait(shared.V_full[V_ring.stage], V_ring.phase);
-      issue_O_local();
       named_barrier_arrive(kTurnBarrier + 1 - consumer, 2 * kWarpgroup);
-
-      warpgroup_wait<1>();  // S is there, O_local is still under way
+      warpgroup_wait<0>();
       if (thread == 0) mbarrier_arrive(shared.K_empty[K_ring.stage]);
       K_ring.advance();
-      work_beside(j);
+      work_beside(0);
+      work_after();
 
+      // Main loop: S of iteration j beside O_local of the iteration before it
+      for (int j = 1; j < (keys + kBlockN - 1) / kBlockN; ++j) {  // attention.py:50
+        named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
+        mbarrier_wait(shared.K_full[K_ring.stage], K_ring.phase);
+        issue_S();
+        mbarrier_wait(shared.V_full[V_ring.stage], V_ring.phase);
+        issue_O_local();
+        named_barrier_arrive(kTurnBarrier + 1 - consumer, 2 * kWarpgroup);
+
+        warpgroup_wait<1>();  // S is there, O_local is still under way
+        if (thread == 0) mbarrier_arrive(shared.K_empty[K_ring.stage]);
+        K_ring.advance();
+        work_beside(j);
+
+        warpgroup_wait<0>();
+        if (thread == 0) mbarrier_arrive(shared.V_empty[V_ring.stage]);
+        V_ring.advance();
+        work_after();
+      }
+
+      // Last iteration's second gemm
+      mbarrier_wait(shared.V_full[V_ring.stage], V_ring.phase);
+      issue_O_local();
       warpgroup_wait<0>();
       if (thread == 0) mbarrier_arrive(shared.V_empty[V_ring.stage]);
       V_ring.advance();
-      work_after();
     }
 
-    // Last iteration's second gemm
-    mbarrier_wait(shared.V_full[V_ring.stage], V_ring.phase);
-    issue_O_local();
-    warpgroup_wait<0>();
-    if (thread == 0) mbarrier_arrive(shared.V_empty[V_ring.stage]);
-    V_ring.advance();
-  }
+    // attention.py:62
+    for (int r = 0; r < 2; ++r) {
+      l[r] += __shfl_xor_sync(~0u, l[r], 1);
+      l[r] += __shfl_xor_sync(~0u, l[r], 2);
+    }
+    named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
+    if (thread == 0) mbarrier_arrive(shared.Q_empty[Q_ring.stage]);
+    Q_ring.advance();
 
-  // attention.py:62
-  for (int r = 0; r < 2; ++r) {
-    l[r] += __shfl_xor_sync(~0u, l[r], 1);
-    l[r] += __shfl_xor_sync(~0u, l[r], 2);
-  }
+    // Epilogue
+    // attention.py:71  alpha[i] = 1 / l[i]
+    for (int r = 0; r < 2; ++r) alpha[r] = 1.0f / l[r];
 
-  // Epilogue
-  // attention.py:71  alpha[i] = 1 / l[i]
-  for (int r = 0; r < 2; ++r) alpha[r] = 1.0f / l[r];
-
-  // attention.py:73  O_local[i, d] *= alpha[i]
+    // attention.py:73  O_local[i, d] *= alpha[i]
 #pragma unroll
-  for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
+    for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
 
-  // attention.py:74  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
-  const int row = kConsumerRows * consumer + 16 * warp + lane % 16;
+    // attention.py:74  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+    if (thread == 0) tma_store_wait_read();  // O_shared of the previous tile has been read
+    named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
+    const int row = kConsumerRows * consumer + 16 * warp + lane % 16;
 #pragma unroll
-  for (int j = 0; j < kD / 16; ++j) {  // one stmatrix writes 16 rows x 16 columns
-    half2 fragment[4];
-    for (int q = 0; q < 4; ++q) fragment[q] = __floats2half2_rn(O_local[8 * j + 2 * q], O_local[8 * j + 2 * q + 1]);
-    const int chunk = (2 * (j % 4) + lane / 16) ^ (row % 8);  // 8-column chunk under the 128-byte swizzle
-    stmatrix_x4(&shared.O_shared[j / 4][row][8 * chunk], reinterpret_cast<const u32(&)[4]>(fragment));
-  }
-  fence_proxy_async();
-  named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
-  if (thread == 0) {
+    for (int j = 0; j < kD / 16; ++j) {  // one stmatrix writes 16 rows x 16 columns
+      half2 fragment[4];
+      for (int q = 0; q < 4; ++q) fragment[q] = __floats2half2_rn(O_local[8 * j + 2 * q], O_local[8 * j + 2 * q + 1]);
+      const int chunk = (2 * (j % 4) + lane / 16) ^ (row % 8);  // 8-column chunk under the 128-byte swizzle
+      stmatrix_x4(&shared.O_shared[j / 4][row][8 * chunk], reinterpret_cast<const u32(&)[4]>(fragment));
+    }
+    fence_proxy_async();
+    named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
+    if (thread == 0) {
 #pragma unroll
-    for (int group = 0; group < kD / kSwizzleColumns; ++group)
-      tma_store_4d(O, shared.O_shared[group][kConsumerRows * consumer], group * kSwizzleColumns, h,
-                   bx * kBlockM + kConsumerRows * consumer, b);
-    tma_store_commit();
-  }
+      for (int group = 0; group < kD / kSwizzleColumns; ++group)
+        tma_store_4d(O, shared.O_shared[group][kConsumerRows * consumer], group * kSwizzleColumns, h,
+                     bx * kBlockM + kConsumerRows * consumer, b);
+      tma_store_commit();
+    }
 
-  // attention.py:76  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+    // attention.py:76  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r;
-    if (lane % 4 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[r] * 0.088388346f + logf(l[r]);
+    for (int r = 0; r < 2; ++r) {
+      const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r;
+      if (lane % 4 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[r] * 0.088388346f + logf(l[r]);
+    }
+
+    // The producer has drawn the next tile
+    mbarrier_wait(shared.tile_full, tile_ring.phase);
+    tile = shared.next_tile;
+    mbarrier_arrive(shared.tile_empty);
+    tile_ring.advance();
   }
   if (thread == 0) tma_store_wait_read();
 }
@@ -551,22 +604,29 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
 
 // Enqueues O, LSE from Q, K, V on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
-                                        cudaStream_t stream) {
+                                        int* tile_counter, cudaStream_t stream) {
   const u64 addresses = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) |
                         reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
   if (addresses % 16 != 0) return cudaErrorInvalidValue;
 
+  const u64 tiles = kTilesBx * kTilesH * kTilesB;
+
   CUtensorMap map_Q = {}, map_K = {}, map_V = {}, map_O = {};
+  int device = 0, multiprocessors = 0;
   cudaError_t error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_K, K, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_V, V, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_O, O, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kConsumerRows, 1});
+  if (error == cudaSuccess) error = cudaMemsetAsync(tile_counter, 0, sizeof(*tile_counter) * 1, stream);
+  if (error == cudaSuccess) error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
   if (error == cudaSuccess)
     error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
 
-  attention<<<kTilesBx * kTilesH * kTilesB, kThreads, kSharedBytes, stream>>>(map_Q, map_K, map_V, map_O, LSE);
+  const u64 blocks = tiles < u64(multiprocessors) ? tiles : u64(multiprocessors);
+  attention<<<u32(blocks), kThreads, kSharedBytes, stream>>>(map_Q, map_K, map_V, map_O, LSE, tile_counter);
   return cudaGetLastError();
 }
 

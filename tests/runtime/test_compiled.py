@@ -10,6 +10,7 @@ import pytest
 from gpu_stand_in import CurrentDevice, GpuArray, GpuFramework, RecordingDriver, gpu
 from test_binding import MATMUL, tensor
 
+from tilegen.manifest import PointerParameter
 from tilegen.runtime import arrays, compiled
 from tilegen.runtime.compiled import CompiledKernel
 from tilegen.runtime.errors import ArgumentError
@@ -163,3 +164,40 @@ def test_python_overhead_of_a_warm_launch(machine, monkeypatch):
             run(a, b)
         best = min(best, (time.perf_counter() - start) / 200)
     assert best < 24e-6, f"{best * 1e6:.1f} µs"
+
+
+def drawing():
+    """A kernel with scratch memory: a counter of one integer."""
+    counter = dataclasses.replace(
+        tensor("counter", ("1",), "scratch", zeroed=True), dtype="int32", alignment=4
+    )
+    parameters = (*SIMPLE.parameters, PointerParameter("counter", "counter", "int32", "readwrite"))
+    return dataclasses.replace(SIMPLE, tensors=(*SIMPLE.tensors, counter), parameters=parameters)
+
+
+def test_scratch_memory_is_made_cleared_and_not_returned(machine):
+    framework, driver, _ = machine
+    driver.sizes = [*SIZES[:5], 8]
+    run = kernel(drawing())
+    a, b, c = gpu((300, 72)), gpu((72, 520)), gpu((300, 520))
+    result = run(a, b)
+    assert result.values.shape == (300, 520) and framework.allocations == 2
+    given = run(a, b, out=c)
+    assert given is c and framework.allocations == 3
+    for launch, memset in zip(driver.launches, driver.memsets, strict=True):
+        assert memset == (struct.unpack("<Q", launch[3][5])[0], 0, 4, 7)
+
+
+def test_scratch_memory_stays_with_a_stream_that_the_caller_names(machine):
+    framework, driver, _ = machine
+    driver.sizes = [*SIZES[:5], 8]
+    run = kernel(drawing())
+    a, b, c = gpu((300, 72)), gpu((72, 520)), gpu((300, 520))
+    for stream in (99, 98, 99, 98):
+        run.launch(a, b, c, stream=stream)
+    places = [struct.unpack("<Q", launch[3][5])[0] for launch in driver.launches]
+    assert places[:2] == places[2:] and places[0] != places[1]
+    assert framework.allocations == 2
+    assert [memset[3] for memset in driver.memsets] == [99, 98, 99, 98]
+    with pytest.raises(ArgumentError, match="expected 3 arrays"):
+        run.launch(a, b, c, c)

@@ -108,6 +108,8 @@ def tensor_text(tensor: TensorArgument) -> str:
     parts = [f"{short_name(tensor.dtype)} [{shape}] {order}"]
     if tensor.alignment > tensor.dtype.bits // 8:
         parts.append(f"{tensor.alignment}-byte aligned")
+    if tensor.role == "scratch":
+        parts.append("scratch of no other launch at the same time")
     if tensor.zeroed:
         parts.append("set to 0 by the launcher")
     return ", ".join([*parts, *tensor.notes])

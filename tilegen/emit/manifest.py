@@ -106,8 +106,8 @@ def _tensors(model: KernelModel, constants: Mapping[str, CExpr]) -> tuple[schema
         if tensor.strides is not None:
             strides = tuple(formula_text(stride, constants) for stride in tensor.strides)
         match tensor.role:
-            case "input" | "output" | "inout":
-                role: Literal["input", "output", "inout"] = tensor.role
+            case "input" | "output" | "inout" | "scratch":
+                role: schema.TensorRole = tensor.role
             case other:
                 raise TilegenError(f"tensor {tensor.name} of {model.name} has no role '{other}'")
         shape = tuple(formula_text(extent, constants) for extent in tensor.shape)

@@ -111,7 +111,7 @@ class Launch:
         self.grid = tuple(evaluate_int(extent, self.names) for extent in facts["grid"])
 
     def _named(self, arrays: Sequence[Array] | Mapping[str, Array]) -> dict[str, Array]:
-        wanted = [tensor["name"] for tensor in self._tensors if tensor["role"] != "output"]
+        wanted = [tensor["name"] for tensor in self._tensors if tensor["role"] in ("input", "inout")]
         if not isinstance(arrays, Mapping):
             if len(arrays) != len(wanted):
                 raise EmulationError(
@@ -208,7 +208,7 @@ class Launch:
             for tensor in self._tensors:
                 storage, view = self._storage(tensor)
                 storage[:] = np.frombuffer(file.read(storage.size), dtype=np.uint8)
-                if tensor["role"] != "input":
+                if tensor["role"] in ("output", "inout"):
                     outputs.append(view)
         return tuple(outputs)
 

@@ -15,7 +15,7 @@ from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.threads import Threads
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
-from tilegen.model.kernel import Constant, SharedMember, StaticAssert, TensorMap
+from tilegen.model.kernel import Constant, SharedMember, StaticAssert, TensorArgument, TensorMap
 from tilegen.model.statements import Blank, Comment, CStmt, Expression
 from tilegen.schedule.plan import Plan
 from tilegen.target import Target
@@ -73,6 +73,9 @@ class Context:
     maps: dict[str, TensorMap] = field(
         default_factory=dict
     )  # kernel parameters that describe tensors to the TMA unit
+    scratch: dict[str, TensorArgument] = field(
+        default_factory=dict
+    )  # device memory that the kernel needs beside the program's tensors
     barriers: PerNode[Stmt, bool] | None = None  # see tilegen.lower.barriers
     aligned: dict[str, int] = field(
         default_factory=dict

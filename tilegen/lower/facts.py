@@ -68,8 +68,15 @@ def pipeline_lines(context: Context) -> tuple[str, ...]:
 
 def _producer_lines(plan: Plan) -> list[str]:
     """One line for what is loaded once a tile, and one for each loop with rings."""
-    once = [name for hand_over in plan.hand_overs if hand_over.loop is None for name in hand_over.buffers]
+    once = [
+        f"{hand_over.stages} stages of {name}" if hand_over.stages > 1 else name
+        for hand_over in plan.hand_overs
+        if hand_over.loop is None
+        for name in hand_over.buffers
+    ]
     lines = [f"producer: TMA into {' and '.join(once)} once a tile"] if once else []
+    if plan.draws_tiles:
+        lines.append("producer: draws the block's next tile from tile_counter, behind its loads for this one")
     rings: dict[str, list[str]] = {}
     for hand_over in plan.hand_overs:
         if hand_over.loop is not None:
@@ -98,7 +105,8 @@ def _skew_lines(context: Context) -> list[str]:
         )
         if plan.turns:
             lines.append(
-                "the two consumer warpgroups take turns to issue gemms: one multiplies while the other works"
+                f"the {plan.consumers} consumer warpgroups take turns to issue gemms: one multiplies while "
+                f"{'the other works' if plan.consumers == 2 else 'the others work'}"
             )
     return lines
 

@@ -13,6 +13,7 @@ from tilegen.lower.launch import launch_of
 from tilegen.lower.parameters import parameters_of, requirements_of, tensor_arguments
 from tilegen.lower.storage import order_members
 from tilegen.lower.threads import Threads, consumer_threads, plain_threads
+from tilegen.lower.tile_draw import NAMES
 from tilegen.model import build as c
 from tilegen.model.expressions import Name
 from tilegen.model.kernel import Constant, KernelModel
@@ -120,6 +121,7 @@ def reserve_names(context: Context, program: Program) -> None:
         "released",
         "kk",
         "stage",
+        *(NAMES if context.plan.draws_tiles else ()),
     )
     for name in (
         *own,

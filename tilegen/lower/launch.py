@@ -76,7 +76,8 @@ def _grid_text(context: Context, tiles: TileLoop) -> str:
     resident = plan.blocks_per_multiprocessor
     blocks = "multiprocessors" if resident == 1 else f"{resident} * multiprocessors"
     whole = f" in clusters of {size}" if size > 1 else ""
-    return f"min(tiles, {blocks}){whole}, tiles = {count}   (persistent)"
+    order = ", the longest tiles first" if plan.draws_tiles else ""
+    return f"min(tiles, {blocks}){whole}, tiles = {count}   (persistent{order})"
 
 
 def _extent_text(extent: Expr) -> str:

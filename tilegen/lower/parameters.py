@@ -44,6 +44,7 @@ def parameters_of(context: Context, body: list[CStmt]) -> tuple[Parameter, ...]:
                     tensor.name in read or tensor.name not in written,
                 )
             )
+    parameters += [PointerParameter(name, name, s.dtype, True) for name, s in context.scratch.items()]
     for var in (*context.program.extents, *context.program.scalars):
         if var.name in mentioned:
             parameters.append(ScalarParameter(var.name, var.dtype, Name(var.name)))
@@ -51,7 +52,7 @@ def parameters_of(context: Context, body: list[CStmt]) -> tuple[Parameter, ...]:
 
 
 def tensor_arguments(context: Context) -> tuple[TensorArgument, ...]:
-    """The launcher's tensors; outputs that only atomics write are set to 0 first."""
+    """The launcher's tensors, scratch memory last; outputs that only atomics write are set to 0 first."""
     assumed = {requirement.extent: requirement.text for requirement in _row_requirements(context)}
     arguments = []
     for tensor in context.program.tensors:
@@ -71,7 +72,7 @@ def tensor_arguments(context: Context) -> tuple[TensorArgument, ...]:
                 notes=(assumed[last.name],) if isinstance(last, Var) and last.name in assumed else (),
             )
         )
-    return tuple(arguments)
+    return (*arguments, *context.scratch.values())
 
 
 def _role(context: Context, tensor: Buffer) -> str:

@@ -16,6 +16,7 @@ from tilegen.lower.scalar import scalar
 from tilegen.lower.shared_tiles import extent_constants
 from tilegen.lower.skewed_loop import first_turn
 from tilegen.lower.statements import lower_statement
+from tilegen.lower.tile_draw import draw_barriers, draw_members, draw_next, draw_ring, take_next
 from tilegen.lower.tiles import TileLoop, cluster_constant, persistent_tiles, reuses_tiles
 from tilegen.lower.tma import lower_load
 from tilegen.model import build as c
@@ -24,6 +25,7 @@ from tilegen.model.kernel import Constant, SharedMember, StaticAssert
 from tilegen.model.statements import Blank, CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.analysis import each_statement, variables
 from tilegen.schedule.plan import HandOver
+from tilegen.schedule.plan_warp_specialised import PRODUCER_REGISTERS
 
 
 @dataclass(slots=True)
@@ -129,9 +131,12 @@ class Producer:
 
     def loop(self, loop: For) -> list[CStmt]:
         head = loop_head(self.context, loop)
-        return [
-            ForC(head.variable, head.start, head.stop, tuple(self.block(loop.body)), comment=head.comment)
-        ]
+        body = tuple(self.block(loop.body))
+        registers = self.context.plan.registers
+        # The smallest budget has no registers to spare for an unrolled loop.
+        once = registers is not None and registers.producer < PRODUCER_REGISTERS
+        unroll = 1 if once else None
+        return [ForC(head.variable, head.start, head.stop, body, unroll=unroll, comment=head.comment)]
 
 
 def register_budget(context: Context) -> None:
@@ -188,14 +193,14 @@ def barrier_members(context: Context, reused: bool) -> list[SharedMember]:
         for kind in kinds:
             name = hand_over.barrier("full" if kind == "full" else "empty")
             members.append(SharedMember("u64", name, shape, 8 * hand_over.stages, 8))
-    return members
+    return [*members, *draw_members(context)]
 
 
 def initialise_barriers(context: Context, reused: bool) -> list[CStmt]:
     """One thread makes the barriers ready; everyone sees them after the block's barrier."""
     context.primitive("mbarrier_init")
     context.primitive("fence_barrier_init")
-    single: list[CStmt] = []
+    single: list[CStmt] = draw_barriers(context)
     rings: dict[CExpr, list[CStmt]] = {}
     for hand_over in context.plan.hand_overs:
         kinds = [("full", c.expr(1)), ("empty", _releases(context, hand_over))]
@@ -248,7 +253,8 @@ def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CS
     producer = Producer(context, reuses_tiles(context))
     issue = [
         *ring_states(context, 1, reuses_tiles(context), "every stage starts empty"),
-        *tiles.wrap(context, producer.block(tiles.body(kernel))),
+        *draw_ring(context, 1),
+        *tiles.wrap(context, producer.block(tiles.body(kernel)), _following(context, draw_next)),
     ]
     context.ring_stage.clear()
     release: list[CStmt] = []
@@ -257,6 +263,11 @@ def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CS
         registers = context.constant("kProducerRegisters", context.plan.registers.producer)
         release.append(Expression(c.call("register_release", template=(registers,))))
     return (*release, IfC(c.operation("==", "threadIdx.x", 0), tuple(issue)))
+
+
+def _following(context: Context, draw: Callable[[Context], list[CStmt]]) -> list[CStmt]:
+    """How a role comes to the block's next tile, where that is drawn."""
+    return draw(context) if context.plan.draws_tiles else []
 
 
 def consumer_role(
@@ -289,8 +300,9 @@ def consumer_role(
     rest = [
         *declarations,
         *ring_states(context, 0, reuses_tiles(context)),
+        *draw_ring(context, 0),
         *first_turn(context),
         Blank(),
-        *tiles.wrap(context, body),
+        *tiles.wrap(context, body, _following(context, take_next)),
     ]
     return [*acquire, *context.threads.declarations(rest), *rest]

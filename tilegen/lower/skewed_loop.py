@@ -92,8 +92,8 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
 
 
 def _turns(consumers: Consumers) -> tuple[list[CStmt], list[CStmt]]:
-    """Two warpgroups take turns: while one keeps the tensor cores busy, the other does its element-wise work. Returns
-    what waits for the own turn, and what gives it to the other. Source: Shah et al., FlashAttention-3, section 3.1."""
+    """The warpgroups take turns: while one keeps the tensor cores busy, the others do their element-wise work. Returns
+    what waits for the own turn, and what gives it to the next. Source: Shah et al., FlashAttention-3, section 3.1."""
     context = consumers.context
     if not context.plan.turns:
         return [], []
@@ -102,16 +102,23 @@ def _turns(consumers: Consumers) -> tuple[list[CStmt], list[CStmt]]:
     first = turn_barrier(context)
     both = c.operation("*", 2, context.constant("kWarpgroup", 128, "threads"))
     me = context.threads.name("consumer")
-    other = c.operation("-", c.operation("+", first, 1), me)
+    if context.plan.consumers == 2:
+        following = c.operation("-", c.operation("+", first, 1), me)
+    else:
+        count = context.constant("kConsumers", context.plan.consumers)
+        following = c.operation("+", first, c.mod(c.operation("+", me, 1), count))
     wait = Expression(c.call("named_barrier_sync", c.operation("+", first, me), both))
-    give = Expression(c.call("named_barrier_arrive", other, both))
+    give = Expression(c.call("named_barrier_arrive", following, both))
     return [wait], [give]
 
 
 def turn_barrier(context: Context) -> CExpr:
-    """The constant for the first of the two barriers that pass the turn."""
+    """The constant for the first of the barriers that pass the turn, one for each warpgroup."""
     base = 2 + context.plan.consumers
-    return context.constant("kTurnBarrier", base, "the first of the two that pass the turn to issue gemms")
+    count = {2: "two", 3: "three"}.get(context.plan.consumers, str(context.plan.consumers))
+    return context.constant(
+        "kTurnBarrier", base, f"the first of the {count} that pass the turn to issue gemms"
+    )
 
 
 def first_turn(context: Context) -> list[CStmt]:
@@ -121,7 +128,7 @@ def first_turn(context: Context) -> list[CStmt]:
     context.primitive("named_barrier_arrive")
     both = c.operation("*", 2, context.constant("kWarpgroup", 128, "threads"))
     give = Expression(c.call("named_barrier_arrive", turn_barrier(context), both))
-    condition = c.operation("==", context.threads.name("consumer"), 1)
+    condition = c.operation("==", context.threads.name("consumer"), context.plan.consumers - 1)
     return [IfC(condition, (give,), comment="consumer 0 issues first")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.ir.expressions import Const, Var
@@ -12,7 +13,7 @@ from tilegen.lower.scalar import scalar
 from tilegen.lower.statements import lower_statements
 from tilegen.model import build as c
 from tilegen.model.expressions import CallC, CExpr, Lambda, Literal, Member, Name, Operation
-from tilegen.model.statements import CStmt, Declare, ForC
+from tilegen.model.statements import CStmt, Declare, ForC, WhileC
 from tilegen.model.transform import rewritten_blocks
 from tilegen.schedule.analysis import each_statement
 from tilegen.schedule.clusters import cluster_axis
@@ -48,12 +49,16 @@ class TileLoop:
             total = c.operation("*", total, extent)
         return total
 
-    def wrap(self, context: Context, body: list[CStmt]) -> list[CStmt]:
-        """The body inside the loop over this block's tiles."""
+    def wrap(self, context: Context, body: list[CStmt], following: Sequence[CStmt] = ()) -> list[CStmt]:
+        """The body inside the loop over this block's tiles. `following` sets `tile` to the next one, where that is not
+        a fixed step away."""
         if not self.repeats:
             return body
         head = self.coordinates(context, Name("tile"))
         first, step = c.expr("blockIdx.x"), c.expr("gridDim.x")
+        if following:
+            some = c.operation("<", "tile", self.count)
+            return [Declare("int", "tile", first), WhileC(some, (*head, *body, *following))]
         if self.cluster > 1:
             size = cluster_constant(context)
             first, step = c.operation("/", first, size), c.operation("/", step, size)

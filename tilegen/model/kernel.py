@@ -90,9 +90,9 @@ class TensorArgument:
     dtype: DType
     shape: tuple[CExpr, ...]
     strides: tuple[CExpr, ...] | None
-    role: str  # input | output | inout
+    role: str  # input | output | inout | scratch
     alignment: int = 16  # bytes
-    zeroed: bool = False  # the launcher sets it to 0 first (split-K by atomics)
+    zeroed: bool = False  # the launcher sets it to 0 first (split-K by atomics, counters)
     notes: tuple[str, ...] = ()  # e.g. "K % 8 == 0"
 
 

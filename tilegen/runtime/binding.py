@@ -68,8 +68,13 @@ def allocated(manifest: Manifest) -> tuple[int, ...]:
 
 def supplied(manifest: Manifest) -> tuple[int, ...]:
     """The positions of the tensors that the caller passes, in launch order."""
-    made = set(allocated(manifest))
-    return tuple(position for position in range(len(manifest.tensors)) if position not in made)
+    other = {*allocated(manifest), *scratch(manifest)}
+    return tuple(position for position in range(len(manifest.tensors)) if position not in other)
+
+
+def scratch(manifest: Manifest) -> tuple[int, ...]:
+    """The positions of the tensors that a call makes for the kernel alone."""
+    return tuple(p for p, tensor in enumerate(manifest.tensors) if tensor.role == "scratch")
 
 
 def check_count(manifest: Manifest, positions: Sequence[int], given: int) -> None:

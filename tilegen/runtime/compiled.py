@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilegen.manifest import Manifest
@@ -19,6 +19,7 @@ from tilegen.runtime.binding import (
     bind_shapes,
     check_apart,
     check_count,
+    scratch,
     supplied,
     whole_numbers,
 )
@@ -38,17 +39,19 @@ class PreparedCall:
     """Everything about a call but its addresses: `run` is what a warm call costs.
 
     `order` says, for each of the kernel's tensors, where its address is found among the call's arrays followed by the
-    allocated ones.
+    allocated ones and the scratch memory.
     """
 
     launcher: Launcher
     framework: Framework
     device: int
     made: tuple[tuple[tuple[int, ...], str], ...]
+    scratch: tuple[tuple[tuple[int, ...], str], ...]
     order: tuple[int, ...]
     results: tuple[int, ...]
     apart: tuple[Apart, ...]
     current: CurrentDevice
+    kept: dict[int, list[Any]] = field(default_factory=dict)  # scratch of streams that callers name
 
     def run(
         self,
@@ -93,12 +96,26 @@ class PreparedCall:
             like = arrays[0]
             out = [framework.empty(shape, dtype, like) for shape, dtype in self.made]
             pointers += [framework.probe(array)[0] for array in out]
+        spare: Sequence[Any] = ()
+        if self.scratch:
+            spare = self._spare((*arrays, *out)[0], stream)
+            pointers = [*pointers, *(framework.probe(array)[0] for array in spare)]
         self.launcher.launch(
             [pointers[position] for position in self.order],
             framework.stream(self.device) if stream is None else stream,
             scalars,
         )
         return out
+
+    def _spare(self, like: Any, stream: int | None) -> Sequence[Any]:
+        """Scratch memory for one launch. The framework may hand it out again as soon as the launch is enqueued on its
+        own current stream; on another stream it would come too early, so that each of those keeps its own."""
+        if stream is not None and stream in self.kept:
+            return self.kept[stream]
+        made = [self.framework.empty(shape, dtype, like) for shape, dtype in self.scratch]
+        if stream is not None:
+            self.kept[stream] = made
+        return made
 
 
 _CURRENT = CurrentDevice()
@@ -145,6 +162,7 @@ class CompiledKernel:
         self._lock = threading.RLock()
         self._supplied = supplied(manifest)
         self._allocated = allocated(manifest)
+        self._scratch = scratch(manifest)
         self._scalar_names = tuple(scalar.name for scalar in manifest.scalars)
         if not lazy:
             self._compile(target)
@@ -203,12 +221,13 @@ class CompiledKernel:
         return self.call(arrays, out, stream, scalars)
 
     def launch(self, *arrays: Any, stream: int | None = None, **scalars: Scalar) -> None:
-        """Runs the kernel on all its tensors, outputs last as the program declares them; allocates nothing.
+        """Runs the kernel on all the program's tensors, outputs last as it declares them; allocates nothing but scratch
+        memory, where the kernel wants some.
 
         Raises:
             As calling it.
         """
-        check_count(self.manifest, range(len(self.manifest.tensors)), len(arrays))
+        check_count(self.manifest, sorted((*self._supplied, *self._allocated)), len(arrays))
         inputs = [arrays[position] for position in self._supplied]
         self.call(inputs, tuple(arrays[position] for position in self._allocated), stream, scalars)
 
@@ -281,13 +300,14 @@ class CompiledKernel:
         call = bind_call(manifest, shapes, scalars, loaded.multiprocessors)
         count = len(self._supplied)
         place = {position: index for index, position in enumerate(self._supplied)}
-        place |= {position: count + index for index, position in enumerate(self._allocated)}
+        place |= {position: count + i for i, position in enumerate((*self._allocated, *self._scratch))}
         names = {tensor.name: position for position, tensor in enumerate(manifest.tensors)}
         return PreparedCall(
             launcher=Launcher(manifest.kernel, loaded.function, call, loaded.driver),
             framework=framework_of((*arrays, *outputs)[0]),
             device=device,
             made=tuple((shapes.tensors[p], manifest.tensors[p].dtype) for p in self._allocated),
+            scratch=tuple((shapes.tensors[p], manifest.tensors[p].dtype) for p in self._scratch),
             order=tuple(place[position] for position in range(len(manifest.tensors))),
             results=tuple(place[names[name]] for name in manifest.outputs),
             apart=arrays_apart(manifest, facts, place),

@@ -78,7 +78,8 @@ class Plan:
     stages: PerNode[For, int] = field(default_factory=PerNode)
     tma: PerNode[Copy, bool] = field(default_factory=PerNode)  # copies that the TMA unit does
     staging: PerNode[Copy | AtomicTile, Staging] = field(default_factory=PerNode)
-    turns: bool = False  # two consumer warpgroups take turns at issuing the gemms of a skewed loop
+    draws_tiles: bool = False  # persistent blocks draw their next tile from a counter
+    turns: bool = False  # the consumer warpgroups take turns at issuing the gemms of a skewed loop
     deferred: tuple[DeferredSum, ...] = ()  # sums whose lanes meet behind their loop
     reasons: list[str] = field(default_factory=list)
 

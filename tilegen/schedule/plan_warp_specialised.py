@@ -5,7 +5,7 @@ A full barrier a stage tells that bytes have arrived, an empty one that every co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
@@ -68,9 +68,12 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     _require_shared(kernel, target, used, hand_overs)
     used += _stage_stores(kernel, plan, decisions, target, used)
     plan.blocks_per_multiprocessor = _residency(kernel, plan, decisions, target, used)
-    plan.persistent = _persistent(kernel, plan)
     if plan.cluster_size == 1:
-        plan.longest_first = longest_first(kernel)
+        plan.longest_first = longest_first(kernel, target)
+    plan.persistent = _persistent(kernel, plan)
+    if plan.persistent:
+        plan.hand_overs = _loaded_ahead(plan, target, used)
+    plan.draws_tiles = plan.persistent and plan.longest_first is not None
     plan.turns = _takes_turns(kernel, plan, decisions)
     plan.registers = _registers(kernel, plan, decisions, target)
     return plan
@@ -299,6 +302,22 @@ def _residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target,
     return 2 if min(consumer, limits.registers_per_thread) >= needed else 1
 
 
+def _loaded_ahead(plan: Plan, target: Target, used: int) -> tuple[HandOver, ...]:
+    """What is loaded once a tile gets a second stage where shared memory has room: the next tile's is then on its way
+    while this one's is in use."""
+    limits = target.limits
+    resident = plan.blocks_per_multiprocessor
+    most = min(
+        limits.shared_bytes_per_block,
+        limits.shared_bytes_per_multiprocessor // resident - limits.reserved_shared_bytes,
+    )
+    once = [h for h in plan.hand_overs if h.loop is None]
+    extra = sum(h.bytes + 2 * BARRIER_BYTES for h in once)
+    if used + extra > most // SHARED_ALIGNMENT * SHARED_ALIGNMENT:
+        return plan.hand_overs
+    return tuple(replace(h, stages=2) if h.loop is None else h for h in plan.hand_overs)
+
+
 def _entry_registers(threads: int, target: Target) -> int:
     limits = target.limits
     step = limits.register_granularity
@@ -306,21 +325,22 @@ def _entry_registers(threads: int, target: Target) -> int:
 
 
 def _persistent(kernel: Kernel, plan: Plan) -> bool:
-    """As the user says; else where one block fills a multiprocessor and all blocks do the same work."""
+    """As the user says; else where one block fills a multiprocessor, and all blocks do the same work or draw their
+    tiles in the order of falling work."""
     if any(isinstance(statement, Persistent) for statement in each_statement(kernel.body)):
         return False
     if kernel.persistent is not None:
         return kernel.persistent
     if plan.blocks_per_multiprocessor > 1:
         return False
-    return not uneven_axes(kernel)
+    return plan.longest_first is not None or not uneven_axes(kernel)
 
 
 def _takes_turns(kernel: Kernel, plan: Plan, decisions: Decisions) -> bool:
-    """Whether two warpgroups alternate between gemms and element-wise work."""
+    """Whether the warpgroups alternate between gemms and element-wise work."""
     loops = [s for s in each_statement(kernel.body) if isinstance(s, For) and s.kind == "pipelined"]
     skewed = [loop for loop in loops if find_skew(loop, decisions, plan) is not None]
-    return plan.consumers == 2 and len(loops) == 1 and len(skewed) == 1
+    return plan.consumers > 1 and len(loops) == 1 and len(skewed) == 1
 
 
 def _registers(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target) -> Registers | None:

@@ -8,14 +8,20 @@ close together, in sections whose data the L2 cache holds.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tilegen.ir.affine import substitute
 from tilegen.ir.expressions import Binary, Cast, Const, Expr, Unary, Var
-from tilegen.ir.nodes import For, Kernel, Let
+from tilegen.ir.interval import Range, interval
+from tilegen.ir.nodes import Copy, For, Kernel, Let
 from tilegen.ir.traversal import free_vars
 from tilegen.schedule.analysis import each_statement
+from tilegen.target import Target
 
-SECTION = 8  # blocks of the other axes that run side by side: 8 heads of 4096 keys are 16 MB of K and V
+SECTION = 8  # blocks of the other axes that run side by side, where what they read is not known
+L2_SHARE = (
+    2 / 3
+)  # of the L2 cache, for what a section's blocks read in turn; the rest is for what each reads alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ def uneven_axes(kernel: Kernel) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(bounds) if name in blocks)
 
 
-def longest_first(kernel: Kernel) -> LongestFirst | None:
+def longest_first(kernel: Kernel, target: Target) -> LongestFirst | None:
     """The order for a kernel whose work rises or falls along its first grid axis; None for others."""
     if len(kernel.grid) < 2 or uneven_axes(kernel) != (kernel.block_vars[0].name,):
         return None
@@ -43,7 +49,34 @@ def longest_first(kernel: Kernel) -> LongestFirst | None:
     ]
     if not trends or any(trend != trends[0] or trend == 0 for trend in trends):
         return None
-    return LongestFirst(rising=trends[0] > 0)
+    return LongestFirst(trends[0] > 0, _section(kernel, target))
+
+
+def _section(kernel: Kernel, target: Target) -> int:
+    """How many blocks of the outer axes go side by side: a power of two, so that what the longest of them load in their
+    loops stays in the L2 cache."""
+    ranges: dict[str, Range] = {
+        var.name: (0, interval(extent, {})[1])
+        for var, extent in zip(kernel.block_vars, kernel.grid, strict=True)
+    }
+    loops = [s for s in each_statement(kernel.body) if isinstance(s, For)]
+    read = 0
+    for loop, bound in zip(loops, _bounds(kernel), strict=True):
+        most = interval(bound, ranges)[1]
+        if most is None:
+            return SECTION
+        read += most * sum(_tile_bytes(copy) for copy in loop.body if isinstance(copy, Copy))
+    if read == 0:
+        return SECTION
+    fitting = int(target.device.l2_bytes * L2_SHARE) // read
+    return 1 << max(0, fitting.bit_length() - 1)
+
+
+def _tile_bytes(copy: Copy) -> int:
+    """What a copy loads from global to shared memory."""
+    if copy.source.buffer.scope != "global" or copy.target.buffer.scope != "shared":
+        return 0
+    return prod(copy.target.tile) * copy.target.buffer.dtype.bytes
 
 
 def _bounds(kernel: Kernel) -> list[Expr]:

@@ -1,0 +1,94 @@
+"""Tiles drawn from a counter in global memory, by the blocks of a persistent kernel whose tiles differ in work.
+
+The producer draws the block's next tile when it has issued the loads of this one, and hands its number to the consumers
+through shared memory: a full barrier tells that it is there, an empty one that every consumer thread has read it.
+"""
+
+from __future__ import annotations
+
+from tilegen.ir.types import int32
+from tilegen.lower.context import Context
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.kernel import SharedMember, TensorArgument
+from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Declare, Expression
+
+COUNTER = "tile_counter"
+_RING = "tile_ring"
+_NUMBER, _FULL, _EMPTY = "next_tile", "tile_full", "tile_empty"
+NAMES = (COUNTER, _RING, _NUMBER, _FULL, _EMPTY)
+
+
+def draw_members(context: Context) -> list[SharedMember]:
+    """The number of the next tile and its barriers, in SharedStorage."""
+    if not context.plan.draws_tiles:
+        return []
+    barriers = [SharedMember("u64", name, (), 8, 8) for name in (_FULL, _EMPTY)]
+    return [*barriers, SharedMember("int", _NUMBER, (), 4, 4, "of this block, drawn by the producer")]
+
+
+def draw_barriers(context: Context) -> list[CStmt]:
+    """What makes the barriers ready."""
+    if not context.plan.draws_tiles:
+        return []
+    consumers = context.constant("kConsumers", context.plan.consumers)
+    readers = c.operation(
+        "*", consumers, context.constant("kWarpgroup", context.target.limits.warpgroup_size)
+    )
+    return [
+        Expression(c.call("mbarrier_init", c.member("shared", _FULL), 1)),
+        Expression(c.call("mbarrier_init", c.member("shared", _EMPTY), readers)),
+    ]
+
+
+def draw_ring(context: Context, phase: int) -> list[CStmt]:
+    """The phase of the barriers in one role."""
+    if not context.plan.draws_tiles:
+        return []
+    context.helper("ring_state")
+    return [Declare("RingState<1>", _RING, c.call("RingState<1>", phase))]
+
+
+def draw_next(context: Context) -> list[CStmt]:
+    """The producer's part, behind its loads."""
+    for name in ("mbarrier_wait", "mbarrier_arrive"):
+        context.primitive(name)
+    context.scratch[COUNTER] = TensorArgument(
+        COUNTER, int32, (Literal(1),), None, "scratch", int32.bytes, zeroed=True
+    )
+    drawn = c.operation("+", "gridDim.x", c.call("atomicAdd", COUNTER, 1))
+    return [
+        Blank(),
+        Comment("The next tile that no block has; the first ones went by the block's index"),
+        AssignC(Name("tile"), drawn),
+        _wait(_EMPTY),
+        AssignC(c.member("shared", _NUMBER), Name("tile")),
+        Expression(c.call("mbarrier_arrive", c.member("shared", _FULL))),
+        _advance(),
+    ]
+
+
+def take_next(context: Context) -> list[CStmt]:
+    """The consumers' part, behind their tile."""
+    for name in ("mbarrier_wait", "mbarrier_arrive"):
+        context.primitive(name)
+    return [
+        Blank(),
+        Comment("The producer has drawn the next tile"),
+        _wait(_FULL),
+        AssignC(Name("tile"), c.member("shared", _NUMBER)),
+        Expression(c.call("mbarrier_arrive", c.member("shared", _EMPTY))),
+        _advance(),
+    ]
+
+
+def _wait(barrier: str) -> CStmt:
+    return Expression(c.call("mbarrier_wait", c.member("shared", barrier), _phase()))
+
+
+def _phase() -> CExpr:
+    return c.member(_RING, "phase")
+
+
+def _advance() -> CStmt:
+    return Expression(c.call(c.member(_RING, "advance")))
