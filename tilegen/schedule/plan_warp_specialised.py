@@ -25,6 +25,7 @@ from tilegen.target import Target
 BARRIER_BYTES = 8
 SHARED_ALIGNMENT = 1024
 PRODUCER_REGISTERS = 40  # a loop of TMA loads with its tile coordinates; nvcc spills under 32
+MOST_RESIDENT = 2  # blocks a multiprocessor; three and four of smaller shares were no faster on the H200
 OVERHEAD_REGISTERS = 40  # addresses, loop counters and descriptors of a consumer
 
 
@@ -287,19 +288,22 @@ def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> st
 
 
 def _residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
-    """Two blocks a multiprocessor where shared memory and registers allow both, else one."""
+    """As many blocks a multiprocessor as shared memory and registers allow, at most MOST_RESIDENT."""
     limits = target.limits
     size = -(-used // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + limits.reserved_shared_bytes
-    if (
-        2 * size > limits.shared_bytes_per_multiprocessor
-        or 2 * plan.threads > limits.threads_per_multiprocessor
-    ):
-        return 1
-    entry = _entry_registers(plan.threads * 2, target)
-    owned = entry * (plan.consumers + 1) - PRODUCER_REGISTERS
-    consumer = owned // plan.consumers // limits.register_granularity * limits.register_granularity
     needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
-    return 2 if min(consumer, limits.registers_per_thread) >= needed else 1
+    for resident in range(MOST_RESIDENT, 1, -1):
+        if (
+            resident * size > limits.shared_bytes_per_multiprocessor
+            or resident * plan.threads > limits.threads_per_multiprocessor
+        ):
+            continue
+        entry = _entry_registers(plan.threads * resident, target)
+        owned = entry * (plan.consumers + 1) - PRODUCER_REGISTERS
+        consumer = owned // plan.consumers // limits.register_granularity * limits.register_granularity
+        if min(consumer, limits.registers_per_thread) >= needed:
+            return resident
+    return 1
 
 
 def _loaded_ahead(plan: Plan, target: Target, used: int) -> tuple[HandOver, ...]:
