@@ -37,6 +37,7 @@ from tilegen.language.kernel import (
     get_block_binding,
     get_thread_binding,
     sync_threads,
+    target,
     use_swizzle,
 )
 from tilegen.language.loops import (
@@ -279,6 +280,7 @@ __all__ = [
     "sync_threads",
     "tan",
     "tanh",
+    "target",
     "trunc",
     "uint4",
     "uint8",

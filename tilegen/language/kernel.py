@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from tilegen.language.operation import operation, outside_kernel
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """What a tile program may know of the target that text is generated for.
+
+    `shared_bytes` is what a block may use of shared memory (LDS).
+    """
+
+    name: str
+    language: Literal["cuda", "hip"]
+    shared_bytes: int
+    warp_size: int
+
+
+@operation
+def target() -> TargetFacts:
+    """The target that text is generated for, so that Python can choose tiles by it."""
+    raise outside_kernel("target")
 
 
 @operation
