@@ -12,7 +12,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Persistent, Program, Stmt
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
-from tilegen.schedule.clusters import check_cluster, multicasts
+from tilegen.schedule.clusters import multicasts
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers
@@ -63,7 +63,6 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     )
     for entry in found:
         plan.tma[entry.copy] = True
-    check_cluster(kernel, target)
     plan.multicasts = multicasts(kernel, tuple(entry.copy for entry in found), decisions)
     used = _shared_bytes(kernel, hand_overs, decisions)
     _require_shared(kernel, target, used, hand_overs)
