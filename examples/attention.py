@@ -21,6 +21,7 @@ def attention(
     V: T.Tensor((B, S_k, H_kv, D), T.float16)
     O = T.empty((B, S_q, H, D), T.float16)
     LSE = T.empty((B, H, S_q), T.float32)
+    T.assume(H % H_kv == 0)
     scale = LOG2E / D**0.5
     rows = T.target().shared_bytes // (2 * D)  # of Q, K and V that shared memory holds
     block_M = block_M or (128 if rows >= 192 else 64)

@@ -98,7 +98,19 @@ def _extent_checks(model: KernelModel) -> list[CExpr]:
 
 
 def _requirement_checks(model: KernelModel) -> list[CExpr]:
-    return [_negated(_widened(requirement.condition, model)) for requirement in model.requirements]
+    return [
+        _negated(_widened(condition, model))
+        for requirement in model.requirements
+        for condition in _conjuncts(requirement.condition)
+    ]
+
+
+def _conjuncts(condition: CExpr) -> list[CExpr]:
+    match condition:
+        case Operation("&&", left, right):
+            return [*_conjuncts(left), *_conjuncts(right)]
+        case _:
+            return [condition]
 
 
 def _negated(condition: CExpr) -> CExpr:

@@ -15,7 +15,7 @@ from tilegen.frontend.source import Source
 from tilegen.frontend.values import ConstExtent, KernelLaunch
 from tilegen.ir.expressions import Expr, Var
 from tilegen.ir.location import Location
-from tilegen.ir.nodes import Buffer, LayoutAnnotation, Rasterisation, Stmt
+from tilegen.ir.nodes import Assumption, Buffer, LayoutAnnotation, Rasterisation, Stmt
 from tilegen.ir.types import DType
 from tilegen.language.tensors import TensorSpec
 from tilegen.target import Target
@@ -111,6 +111,7 @@ class Context(ABC):
         self.output_arguments: tuple[str, ...] = ()
         self.fixed_parameters: dict[str, object] = {}
         self.consts: dict[str, ConstExtent] = {}
+        self.assumptions: list[Assumption] = []
 
     @abstractmethod
     def evaluate(self, node: ast.expr) -> object:

@@ -266,6 +266,7 @@ class _Job:
             tuple((name, _quoted(value)) for name, value in recorded.items()),
             source.digest,
             location,
+            tuple(dict.fromkeys(walker.assumptions)),
         )
 
 

@@ -22,6 +22,12 @@ class TargetFacts:
 
 
 @operation
+def assume(condition: Any) -> None:
+    """What holds of the extents that a call fixes: checked before the launch, and relied upon."""
+    raise outside_kernel("assume")
+
+
+@operation
 def target() -> TargetFacts:
     """The target that text is generated for, so that Python can choose tiles by it."""
     raise outside_kernel("target")

@@ -120,12 +120,17 @@ def _row_requirements(context: Context) -> list[_RowRequirement]:
 
 
 def requirements_of(context: Context) -> tuple[Requirement, ...]:
-    """What the text assumes of dynamic extents."""
+    """What the text assumes of dynamic extents, and what the program says of them."""
     rows = tuple(
         Requirement(c.operation("==", c.mod(row.extent, row.divisor), 0), row.text)
         for row in _row_requirements(context)
     )
-    return (*rows, *_span_requirements(context))
+    stated = tuple(
+        Requirement(extent_expression(context, assumption.condition, named=False), assumption.text)
+        for assumption in context.program.assumptions
+        if assumption.text not in {row.text for row in rows}
+    )
+    return (*rows, *stated, *_span_requirements(context))
 
 
 def _span_requirements(context: Context) -> list[Requirement]:
