@@ -12,7 +12,7 @@
 //            K    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            V    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            LSE  fp32 [4, 32, 4096] row-major, 16-byte aligned
+//            LSE  fp32 [4, 32, 4096] row-major
 //            A tensor that is written overlaps no other.
 //
 // Buffer             scope      shape               layout (Shape:Stride, elements)               bytes  bank conflicts
@@ -441,8 +441,8 @@ constexpr int kB = 4;
 // Enqueues O, LSE from Q, K, V on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t attention_launch(const _Float16* Q, const _Float16* K, const _Float16* V, _Float16* O, float* LSE,
                                        hipStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) |
-                        reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
+  const u64 addresses =
+      reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
   if (addresses % 16 != 0) return hipErrorInvalidValue;
 
   attention<<<dim3(32, kH, kB), kThreads, 0, stream>>>(Q, K, V, O, LSE);

@@ -11,8 +11,8 @@
 // Arguments  Q    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            K    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            V    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            LSE  fp32 [4, 32, 4096] row-major, 16-byte aligned
+//            O    fp16 [4, 4096, 32, 128] row-major, 4-byte aligned
+//            LSE  fp32 [4, 32, 4096] row-major
 //            A tensor that is written overlaps no other.
 //
 // Buffer             scope      shape              layout (Shape:Stride, elements)              bytes  bank conflicts
@@ -366,9 +366,10 @@ constexpr int kB = 4;
 // Enqueues O, LSE from Q, K, V on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
                                         cudaStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) |
-                        reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+  const u64 addresses_16 = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V);
+  if (addresses_16 % 16 != 0) return cudaErrorInvalidValue;
+  const u64 addresses_4 = reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
+  if (addresses_4 % 4 != 0) return cudaErrorInvalidValue;
 
   cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;

@@ -58,9 +58,9 @@ class Context:
         default_factory=list
     )  # declarations at the kernel's top, common to all roles
     folded: FoldedClears = field(default_factory=FoldedClears)  # clears that gemms absorb
-    vectorised: dict[str, None] = field(
+    vectorised: dict[str, int] = field(
         default_factory=dict
-    )  # tensors whose rows must be whole 16-byte units
+    )  # tensors that are accessed in vectors, with the bytes of the widest: their rows must be whole 16-byte units
     ring_depths: dict[str, int] = field(
         default_factory=dict
     )  # stages of shared tiles, where a pipeline made rings
@@ -126,9 +126,11 @@ class Context:
         """Notes that vector accesses want a register array to start at a multiple of `size` bytes."""
         self.aligned[name] = max(size, self.aligned.get(name, 1))
 
-    def note_vector(self, *buffers: Buffer) -> None:
-        """Notes that rows of global tensors are accessed in vectors."""
-        self.vectorised.update({buffer.name: None for buffer in buffers if buffer.scope == "global"})
+    def note_vector(self, size: int, *buffers: Buffer) -> None:
+        """Notes that rows of global tensors are accessed in vectors of `size` bytes."""
+        for buffer in buffers:
+            if buffer.scope == "global":
+                self.vectorised[buffer.name] = max(size, self.vectorised.get(buffer.name, 1))
 
     # ------------------------------------------------------------------------------------- threads
 
