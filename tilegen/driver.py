@@ -9,6 +9,7 @@ from tilegen.emit.file import render
 from tilegen.emit.header import render_header
 from tilegen.emit.launcher import launcher_body
 from tilegen.emit.manifest import build
+from tilegen.emit.spoken_names import called_names, declared_names
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.infer import infer
 from tilegen.ir.drop_unused import drop_unused
@@ -16,7 +17,7 @@ from tilegen.ir.effects import expressions_of
 from tilegen.ir.inline_positions import inline_positions
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import Program
-from tilegen.ir.rename import renamed
+from tilegen.ir.rename import names_of, renamed
 from tilegen.ir.types import DType
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import each_node, each_statement
@@ -63,9 +64,12 @@ def generate(
     program = guard_masks(inline_positions(drop_unused(program)))
     generated = _generated(program, machine, regenerate, whole_rows)
     model = generated.model
+    launcher = launcher_body(model)
+    spoken = declared_names(generated.source) | called_names((model.body, launcher))
     hidden = (
         *hidden_names(model.body, program),
-        *hidden_names(launcher_body(model), program, taken=(model.name, "stream")),
+        *hidden_names(launcher, program, taken=(model.name, "stream")),
+        *(name for name in names_of(program) if name in spoken and name != model.name),
     )
     return _generated(renamed(program, hidden), machine, regenerate, whole_rows) if hidden else generated
 

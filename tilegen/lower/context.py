@@ -111,8 +111,11 @@ class Context:
         if not expr.name or isinstance(expr.value, bool):
             return plain
         name = constant_name(expr.name)
-        known = self.constants.setdefault(name, Constant(name, plain, plain.type_name))
-        return Name(name) if known.value == plain else plain
+        if OWN_CONSTANTS.fullmatch(name):
+            known = self.constants.get(name)
+        else:
+            known = self.constants.setdefault(name, Constant(name, plain, plain.type_name))
+        return Name(name) if known is not None and known.value == plain else plain
 
     def primitive(self, name: str, **parameters: object) -> None:
         """Notes that the text calls a device primitive."""
@@ -191,6 +194,14 @@ class Context:
 def source_place(location: Location) -> str:
     """`matmul.py:21`."""
     return f"{PurePosixPath(location.file).name}:{location.line}"
+
+
+# What the text means by these is tilegen's to say: a parameter of the program that would be called so stays a number.
+OWN_CONSTANTS = re.compile(
+    r"k(\w*Stages\w*|\w*StageBytes|AtomBytes\d*|BoxColumns\d*|Cluster|ClusterBlocks|Consumer\w+|Consumers|"
+    r"EntryRegisters|ProducerRegisters|Rank|RasterGroup|Section|SharedBytes|Swizzle\w*Columns\d*|Threads|Tiles\w*|"
+    r"TurnBarrier|Warpgroup\w*|WarpsPerWarpgroup|Waves|OutOfRange|Others|Piece|RawBuffer)"
+)
 
 
 def constant_name(parameter: str) -> str:
