@@ -107,7 +107,7 @@ def dequant_gemm(
 
 
 kernel = dequant_gemm
-targets = ("sm_80", "sm_89", "sm_90a")  # of the order that `inputs` packs; CDNA's is "mfma"
+target_parameters = {target: {"order": "mfma"} for target in ("gfx90a", "gfx942", "gfx950")}
 tolerance = 1e-3  # of the relative Frobenius norm; fp16 output rounds to about 3e-4
 _SCHEDULES = {  # by the most rows of A: block_M, block_N, block_K, num_stages, threads, cluster, split
     8: ((8, 64, 512, 3, 128, 1, 2), (8, 64, 256, 6, 128, 1, 2), (8, 64, 512, 6, 128, 1, 1)),
@@ -176,9 +176,9 @@ def inputs(rng, rows=16, columns=8192, depth=8192, order="mma"):
     return a, *quantise(rng.standard_normal((depth, columns), dtype=np.float32), order)
 
 
-def emulation_inputs(rng):
+def emulation_inputs(rng, order="mma"):
     """A few rows, a number that no tile divides."""
-    return inputs(rng, 21, 128, 512)
+    return inputs(rng, 21, 128, 512, order)
 
 
 def reference(a, words, scale, zero, order="mma"):

@@ -163,8 +163,9 @@ def read_program(
     tensors: Mapping[str, TensorSpec],
     parameters: Mapping[str, Any],
     dims: Mapping[str, int] | None = None,
+    target: Target | None = None,
 ) -> Program:
-    """The tile IR for these specs, parameters and extents.
+    """The tile IR for these specs, parameters and extents, on a target.
 
     Raises:
         ProgramError: at the user's line.
@@ -177,6 +178,7 @@ def read_program(
         style=definition.style,
         out_idx=definition.out_idx,
         dims=dims,
+        target=target,
     )
 
 
@@ -196,7 +198,7 @@ def build_emission(
     """
     if definition.style == "eager":
         parameters = bind_dtypes(definition.python, tensors, parameters)
-    program = read_program(definition, tensors, parameters, dims)
+    program = read_program(definition, tensors, parameters, dims, target)
     if name is not None:
         if not name.isidentifier() or not name.isascii():
             raise CallError(f"'{name}' cannot name a kernel: it is no C identifier")

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilegen.diagnostics import ProgramError
 from tilegen.emit.file import render
 from tilegen.emit.header import render_header
 from tilegen.emit.launcher import launcher_body
 from tilegen.emit.manifest import build
+from tilegen.emit.spoken_names import called_names, declared_names
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.infer import infer
 from tilegen.ir.drop_unused import drop_unused
-from tilegen.ir.effects import expressions_of
 from tilegen.ir.inline_positions import inline_positions
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Program
-from tilegen.ir.rename import renamed
-from tilegen.ir.types import DType
+from tilegen.ir.rename import names_of, renamed
 from tilegen.ir.verify import verify
-from tilegen.ir.walk import each_node, each_statement
+from tilegen.lower.check_types import check_types
 from tilegen.lower.contract import row_divisors
 from tilegen.lower.hidden_names import hidden_names
 from tilegen.lower.kernel import lower
 from tilegen.manifest import Manifest
-from tilegen.model.dialect import DialectError
 from tilegen.model.kernel import KernelModel
 from tilegen.schedule.guard_masks import guard_masks
 from tilegen.schedule.plan import Plan
@@ -60,39 +56,18 @@ def generate(
     """
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
+    check_types(program, machine)
     program = guard_masks(inline_positions(drop_unused(program)))
-    generated = _generated(program, machine, regenerate, whole_rows)
+    generated = _passes(program, machine, regenerate, whole_rows)
     model = generated.model
+    launcher = launcher_body(model)
+    spoken = declared_names(generated.source) | called_names((model.body, launcher))
     hidden = (
         *hidden_names(model.body, program),
-        *hidden_names(launcher_body(model), program, taken=(model.name, "stream")),
+        *hidden_names(launcher, program, taken=(model.name, "stream")),
+        *(name for name in names_of(program) if name in spoken and name != model.name),
     )
-    return _generated(renamed(program, hidden), machine, regenerate, whole_rows) if hidden else generated
-
-
-def _generated(program: Program, machine: Target, regenerate: str, whole_rows: bool) -> Generated:
-    try:
-        return _passes(program, machine, regenerate, whole_rows)
-    except DialectError as error:
-        place = _place_of(error.dtype, program)
-        if place is None:
-            raise
-        raise ProgramError(
-            place,
-            f"{error.dtype} has no C++ type on {machine.name}",
-            remedy="convert the values to another type before the kernel, or use another target",
-        ) from error
-
-
-def _place_of(dtype: DType | None, program: Program) -> Location | None:
-    """The first line of the program that speaks of an element type."""
-    for buffer in (*program.tensors, *program.kernel.allocations):
-        if buffer.dtype == dtype:
-            return buffer.location
-    for statement in each_statement(program.kernel.body):
-        if any(getattr(node, "dtype", None) == dtype for node in each_node(expressions_of(statement))):
-            return statement.location
-    return None
+    return _passes(renamed(program, hidden), machine, regenerate, whole_rows) if hidden else generated
 
 
 def _passes(program: Program, machine: Target, regenerate: str, whole_rows: bool) -> Generated:

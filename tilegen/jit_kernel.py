@@ -246,7 +246,7 @@ class JitKernel:
     ) -> PreparedCall | HostCall:
         specs = {name: _spec(array) for name, array in facts.items()}
         if dynamic or any(0 in spec.shape for spec in specs.values()):
-            specs = self._opened(specs, parameters, dynamic)
+            specs = self._opened(specs, parameters, dynamic, target)
         key = (target.name, tuple(specs.items()), hashable(parameters))
         if key not in self._emissions:
             self._emissions[key] = build_emission(self._definition, target, specs, parameters)
@@ -255,11 +255,15 @@ class JitKernel:
         )
 
     def _opened(
-        self, specs: Mapping[str, TensorSpec], parameters: Mapping[str, Any], dynamic: Sequence[str]
+        self,
+        specs: Mapping[str, TensorSpec],
+        parameters: Mapping[str, Any],
+        dynamic: Sequence[str],
+        target: Target,
     ) -> dict[str, TensorSpec]:
         """The specs with the extents left open that the program calls by these names, and those that are 0: what has
         no elements is launched by the text for any extent, which starts no block for it."""
-        program = read_program(self._definition, {}, parameters)
+        program = read_program(self._definition, {}, parameters, target=target)
         known = {extent.name for extent in program.extents}
         unknown = [name for name in dynamic if name not in known]
         if unknown:

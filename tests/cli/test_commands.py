@@ -161,6 +161,16 @@ def test_run_uses_parameters_and_smaller_inputs(require_tool, write):
     assert done.exit_code == 0 and "inputs (100,)" in done.output
 
 
+def test_inputs_and_reference_follow_the_kernels_parameters(require_tool, write):
+    require_tool("host_compiler")
+    protocol = textwrap.dedent(PROTOCOL).replace("reference(a)", "reference(a, amount=1)")
+    file = write(
+        PROGRAM, protocol.replace("a + 1", "a + amount"), "target_parameters = {'sm_80': {'amount': 5}}"
+    )
+    assert tilegen("run", file, "--set", "amount=2").exit_code == 0
+    assert tilegen("check", file, "-t", "sm_80", "--seeds", "1").exit_code == 0
+
+
 def test_check_passes_a_right_kernel(require_tool, write):
     for tool in ("host_compiler", "nvrtc", "nvcc"):
         require_tool(tool)

@@ -35,9 +35,10 @@ def cases(*languages: str, targets: tuple[str, ...] = ()) -> list[Any]:
 
 
 @cache
-def arrays(name: str) -> tuple[Any, ...]:
-    made = example(name).emulation_inputs(np.random.default_rng(0))
-    return tuple(made) if isinstance(made, tuple | list) else (made,)
+def arrays(name: str, target: str = "") -> tuple[Any, ...]:
+    """The example's arrays for the emulator, as the target's parameters want them."""
+    subject = example(name)
+    return subject.made_inputs(np.random.default_rng(0), subject.parameters_for(target), small=True)
 
 
 @cache
@@ -45,5 +46,5 @@ def emission(name: str, target: str) -> Emission:
     subject = example(name)
     if subject.kernel.is_factory:
         return subject.kernel.emit(target=target, **subject.parameters_for(target))
-    specs = [spec_of_array(array.shape, array.dtype) for array in arrays(name)]
+    specs = [spec_of_array(array.shape, array.dtype) for array in arrays(name, target)]
     return subject.kernel.emit(*specs, target=target, **subject.parameters_for(target))

@@ -1,6 +1,6 @@
 // attention: O, LSE from Q, K, V                                                      HIP, gfx950
 //
-// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 d4dbe324). Do not edit; regenerate with
+// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 17696c59). Do not edit; regenerate with
 //   tilegen emit examples/attention.py:attention --target gfx950 --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
 //     S_k=4096 --dim H_kv=32 --set causal=True
 //
@@ -12,7 +12,7 @@
 //            K    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            V    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            LSE  fp32 [4, 32, 4096] row-major, 16-byte aligned
+//            LSE  fp32 [4, 32, 4096] row-major
 //            A tensor that is written overlaps no other.
 //
 // Buffer             scope      shape               layout (Shape:Stride, elements)               bytes  bank conflicts
@@ -26,9 +26,9 @@
 // l, l_block
 //
 // Pipeline   j: tile j + 1 global -> LDS (K_shared), tile j + 2 global -> registers, tile j + 1 registers -> LDS, tile
-//            j LDS -> operands; num_stages=2: 2 in LDS, 1 in registers; one barrier a tile
+//            j LDS -> operands; stages that fit: 2 in LDS, 1 in registers; one barrier a tile
 //            math by mfma_f32_32x32x16_f16
-//            attention.py:53 runs only in iterations that the border of its mask crosses
+//            attention.py:50 runs only in iterations that the border of its mask crosses
 //            l: each lane sums for itself, lanes meet once behind the loop
 
 #ifndef __HIPCC_RTC__
@@ -203,22 +203,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int h = blockIdx.y;
   const int b = blockIdx.z;
 
-  // attention.py:49  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+  // attention.py:46  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
   const int keys = min((bx + 1) * kBlockM, kSK);
   const int j_tiles = (keys + kBlockN - 1) / kBlockN;
   const int wave = threadIdx.x / 64;
   const int lane = threadIdx.x % 64;
   // [mi][ni][r] is row 32 * wave + lane % 32 + 32 * mi, column 8 * (lane / 32) + 32 * ni + r % 8 + 16 * (r / 8)
   float S[1][4][16];
-  float O_local[1][4][16] = {};  // attention.py:46  T.fill(O_local, 0)
+  float O_local[1][4][16] = {};  // attention.py:43  T.fill(O_local, 0)
   // [mi][ni][r] is row 32 * wave + lane % 32 + 32 * mi, column 8 * (lane / 32) + 16 * ni + r
   alignas(16) fp16 P[1][8][8];
   // [r] is element 32 * wave + lane % 32 + 32 * r
-  float m[1] = {-infinity()};  // attention.py:48  T.fill(m, -T.infinity(T.float32))
+  float m[1] = {-infinity()};  // attention.py:45  T.fill(m, -T.infinity(T.float32))
   float m_old[1], alpha[1], l_block[1];
-  float l[1] = {};  // attention.py:47  T.fill(l, 0)
+  float l[1] = {};  // attention.py:44  T.fill(l, 0)
 
-  // attention.py:45  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+  // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
   {
     fp16x8 Q_next[8];
     const TileWindow<fp16> window = {&Q[((b * kSQ + bx * kBlockM) * kH + h) * kD], kSQ - bx * kBlockM, kD, kH * kD};
@@ -236,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
   }
 
-  // attention.py:51  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+  // attention.py:48  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
   const auto load_K = [&](int j, int stage) {
     const TileWindow<fp16> window = {&K[((b * kSK + j * kBlockN) * kHKv + h) * kD], kSK - j * kBlockN, kD, kHKv * kD};
     const BufferResource window_resource = window.resource<kBlockN>();
@@ -249,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
   };
 
-  // attention.py:68  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+  // attention.py:65  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
   fp16x8 V_next[8];
   const auto load_V = [&](int j) {
     const TileWindow<fp16> window = {&V[((b * kSK + j * kBlockN) * kHKv + h) * kD], kSK - j * kBlockN, kD, kHKv * kD};
@@ -282,14 +282,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   block_sync_lds();
 
   // Main loop
-  // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+  // attention.py:47  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
   for (int j = 0; j < j_tiles; ++j) {
     const int stage = j % kStages;
     store_V(1 - stage);
     load_K(j + 1, 1 - stage);
     load_V(j + 2);
 
-    // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+    // attention.py:49  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
@@ -312,9 +312,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       for (int ni = 0; ni < 4; ++ni) mfma_f32_32x32x16_f16(b_2[ni], a[0], S[0][ni]);
     }
 
-    // attention.py:53  for i, n in T.Parallel(block_M, block_N)
+    // attention.py:50  for i, n in T.Parallel(block_M, block_N)
     if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
-      // attention.py:55  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+      // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
 #pragma unroll
       for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
@@ -326,10 +326,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         }
     }
 
-    // attention.py:56  T.copy(m, m_old)
+    // attention.py:53  T.copy(m, m_old)
     m_old[0] = m[0];
 
-    // attention.py:57  T.reduce_max(S, m, dim=1, clear=False)
+    // attention.py:54  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
@@ -337,38 +337,38 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         m[0] = fmaxf(m[0], fmaxf(fmaxf(S[0][ni][r], S[0][ni][r + 1]), fmaxf(S[0][ni][r + 2], S[0][ni][r + 3])));
     m[0] = fmaxf(m[0], __shfl_xor(m[0], 32));
 
-    // attention.py:59  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
+    // attention.py:56  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
     alpha[0] = exp2f((m_old[0] - m[0]) * kScale);
 
-    // attention.py:61  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+    // attention.py:58  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
       for (int r = 0; r < 16; ++r) S[0][ni][r] = exp2f(S[0][ni][r] * kScale - m[0] * kScale);
 
-    // attention.py:62  T.reduce_sum(S, l_block, dim=1)
+    // attention.py:59  T.reduce_sum(S, l_block, dim=1)
     l_block[0] = 0.0f;
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
       for (int r = 0; r < 16; r += 4) l_block[0] += S[0][ni][r] + S[0][ni][r + 1] + (S[0][ni][r + 2] + S[0][ni][r + 3]);
 
-    // attention.py:64  l[i] = l[i] * alpha[i] + l_block[i]
+    // attention.py:61  l[i] = l[i] * alpha[i] + l_block[i]
     l[0] = l[0] * alpha[0] + l_block[0];
 
-    // attention.py:65  T.copy(S, P)
+    // attention.py:62  T.copy(S, P)
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
 #pragma unroll
       for (int r = 0; r < 8; ++r) P[0][ni][r] = static_cast<fp16>(S[0][ni / 2][8 * (ni % 2) + r]);
 
-    // attention.py:67  O_local[i, d] *= alpha[i]
+    // attention.py:64  O_local[i, d] *= alpha[i]
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
       for (int r = 0; r < 16; ++r) O_local[0][ni][r] *= alpha[0];
 
-    // attention.py:69  T.gemm(P, V_shared, O_local)
+    // attention.py:66  T.gemm(P, V_shared, O_local)
 #pragma unroll
     for (int step = 0; step < 8; ++step) {  // 16 k each
       fp16x8 b_2[4];
@@ -391,20 +391,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni) hold_accumulators(O_local[0][ni]);
 
-  // attention.py:62
+  // attention.py:59
   l[0] += __shfl_xor(l[0], 32);
 
   // Epilogue
-  // attention.py:71  alpha[i] = 1 / l[i]
+  // attention.py:68  alpha[i] = 1 / l[i]
   alpha[0] = 1.0f / l[0];
 
-  // attention.py:73  O_local[i, d] *= alpha[i]
+  // attention.py:70  O_local[i, d] *= alpha[i]
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
     for (int r = 0; r < 16; ++r) O_local[0][ni][r] *= alpha[0];
 
-  // attention.py:74  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+  // attention.py:71  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
   block_sync_lds();  // O_staging lies over K_shared and V_shared
   const TileWindow<fp16> O_window = {&O[((b * kSQ + bx * kBlockM) * kH + h) * kD], kSQ - bx * kBlockM, kD, kH * kD};
   const BufferResource O_window_resource = O_window.resource<kBlockM>();
@@ -425,7 +425,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     buffer_store_b128(columns, O_window_resource, O_window.offset(32 * wave + row, 8 * (lane % 16)));
   }
 
-  // attention.py:76  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+  // attention.py:73  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
   {
     const int i = 32 * wave + lane % 32;
     if (lane / 32 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[0] * 0.088388346f + logf(l[0]);
@@ -441,8 +441,8 @@ constexpr int kB = 4;
 // Enqueues O, LSE from Q, K, V on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t attention_launch(const _Float16* Q, const _Float16* K, const _Float16* V, _Float16* O, float* LSE,
                                        hipStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) |
-                        reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
+  const u64 addresses =
+      reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
   if (addresses % 16 != 0) return hipErrorInvalidValue;
 
   attention<<<dim3(32, kH, kB), kThreads, 0, stream>>>(Q, K, V, O, LSE);

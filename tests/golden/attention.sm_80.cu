@@ -1,6 +1,6 @@
 // attention: O, LSE from Q, K, V                                                      CUDA, sm_80
 //
-// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 d4dbe324). Do not edit; regenerate with
+// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 17696c59). Do not edit; regenerate with
 //   tilegen emit examples/attention.py:attention --target sm_80 --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
 //     S_k=4096 --dim H_kv=32 --set causal=True
 //
@@ -11,8 +11,8 @@
 // Arguments  Q    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            K    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            V    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            LSE  fp32 [4, 32, 4096] row-major, 16-byte aligned
+//            O    fp16 [4, 4096, 32, 128] row-major, 4-byte aligned
+//            LSE  fp32 [4, 32, 4096] row-major
 //            A tensor that is written overlaps no other.
 //
 // Buffer             scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
@@ -28,7 +28,7 @@
 //
 // Pipeline   loop j: 2 stages, loads by cp.async 1 iteration ahead; one barrier an iteration
 //            math by SM80_16x8x16_F32F16F16F32_TN
-//            attention.py:53 runs only in iterations that the border of its mask crosses
+//            attention.py:50 runs only in iterations that the border of its mask crosses
 //            l: each lane sums for itself, lanes meet once behind the loop
 
 #include <cuda_fp16.h>
@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int h = blockIdx.y;
   const int b_ = blockIdx.z;
 
-  // attention.py:49  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+  // attention.py:46  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
   const int keys = min((bx + 1) * kBlockM, kSK);
   const int j_tiles = (keys + kBlockN - 1) / kBlockN;
   const int thread = threadIdx.x;
@@ -156,15 +156,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int lane = threadIdx.x % 32;
   // [mi][ni][r] is row 16 * warp + lane / 4 + 16 * mi + 8 * (r / 2), column 2 * (lane % 4) + 8 * ni + r % 2
   float S[1][16][4];
-  float O_local[1][16][4] = {};  // attention.py:46  T.fill(O_local, 0)
+  float O_local[1][16][4] = {};  // attention.py:43  T.fill(O_local, 0)
   // [mi][ni][r] is row 16 * warp + lane / 4 + 16 * mi + 8 * (r / 2 % 2),
   // column 2 * (lane % 4) + 16 * ni + r % 2 + 8 * (r / 4)
   alignas(4) half P[1][8][8];
   // [mi][r] is element 16 * warp + lane / 4 + 16 * mi + 8 * r
   float m[1][2], m_old[1][2], alpha[1][2], l_block[1][2];
-  float l[1][2] = {};  // attention.py:47  T.fill(l, 0)
+  float l[1][2] = {};  // attention.py:44  T.fill(l, 0)
 
-  // attention.py:45  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+  // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
 #pragma unroll 2
   for (int mi = 0; mi < 8; ++mi) {
     const int row = 2 * warp + lane / 16 + 16 * mi;
@@ -174,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         *reinterpret_cast<const uint4*>(&Q[((b_ * kSQ + bx * kBlockM + row) * kH + h) * kD + column]);
   }
 
-  // attention.py:48  T.fill(m, -T.infinity(T.float32))
+  // attention.py:45  T.fill(m, -T.infinity(T.float32))
   for (int r = 0; r < 2; ++r) m[0][r] = -infinity();
 
   // of this thread's first chunk of K_shared
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // of this thread's first chunk of V_shared
   const half* V_shared_source = &V[i64(b_) * 16777216 + i64(thread / 16) * 4096 + i64(h) * kD + 8 * (thread % 16)];
   // Starts the loads of iteration j into a stage of the ring
-  // attention.py:51  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+  // attention.py:48  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
   const auto load_tiles = [&](int stage, int j) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
                                             j * kBlockN + row < kSK);
     }
 
-    // attention.py:68  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+    // attention.py:65  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const int row = thread / 16 + 16 * i;
@@ -211,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   }
 
   // Main loop
-  // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+  // attention.py:47  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
   for (int j = 0; j < j_tiles; ++j) {
     cp_async_wait<0>();
     __syncthreads();
@@ -223,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     const int stage = j % kStages;
     __syncthreads();
 
-    // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+    // attention.py:49  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; ++r) S[0][ni][r] = 0.0f;
@@ -249,9 +249,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       }
     }
 
-    // attention.py:53  for i, n in T.Parallel(block_M, block_N)
+    // attention.py:50  for i, n in T.Parallel(block_M, block_N)
     if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
-      // attention.py:55  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+      // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
 #pragma unroll
       for (int ni = 0; ni < 16; ++ni)
 #pragma unroll
@@ -263,10 +263,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         }
     }
 
-    // attention.py:56  T.copy(m, m_old)
+    // attention.py:53  T.copy(m, m_old)
     for (int r = 0; r < 2; ++r) m_old[0][r] = m[0][r];
 
-    // attention.py:57  T.reduce_max(S, m, dim=1, clear=False)
+    // attention.py:54  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; r += 2) m[0][r / 2] = fmaxf(m[0][r / 2], fmaxf(S[0][ni][r], S[0][ni][r + 1]));
@@ -275,36 +275,36 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       m[0][r] = fmaxf(m[0][r], __shfl_xor_sync(~0u, m[0][r], 2));
     }
 
-    // attention.py:59  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
+    // attention.py:56  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
     for (int r = 0; r < 2; ++r) alpha[0][r] = exp2_approx((m_old[0][r] - m[0][r]) * kScale);
 
-    // attention.py:61  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+    // attention.py:58  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; ++r) S[0][ni][r] = exp2_approx(S[0][ni][r] * kScale - m[0][r / 2] * kScale);
 
-    // attention.py:62  T.reduce_sum(S, l_block, dim=1)
+    // attention.py:59  T.reduce_sum(S, l_block, dim=1)
     for (int r = 0; r < 2; ++r) l_block[0][r] = 0.0f;
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; r += 2) l_block[0][r / 2] += S[0][ni][r] + S[0][ni][r + 1];
 
-    // attention.py:64  l[i] = l[i] * alpha[i] + l_block[i]
+    // attention.py:61  l[i] = l[i] * alpha[i] + l_block[i]
     for (int r = 0; r < 2; ++r) l[0][r] = l[0][r] * alpha[0][r] + l_block[0][r];
 
-    // attention.py:65  T.copy(S, P)
+    // attention.py:62  T.copy(S, P)
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
       for (int r = 0; r < 8; r += 2)
         *reinterpret_cast<half2*>(&P[0][ni][r]) =
             __floats2half2_rn(S[0][2 * ni + r / 4][2 * (r / 2 % 2)], S[0][2 * ni + r / 4][2 * (r / 2 % 2) + 1]);
 
-    // attention.py:67  O_local[i, d] *= alpha[i]
+    // attention.py:64  O_local[i, d] *= alpha[i]
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; ++r) O_local[0][ni][r] *= alpha[0][r / 2];
 
-    // attention.py:69  T.gemm(P, V_shared, O_local)
+    // attention.py:66  T.gemm(P, V_shared, O_local)
     {
       u32 b[16][2];
 #pragma unroll
@@ -324,22 +324,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   }
   cp_async_wait<0>();
 
-  // attention.py:62
+  // attention.py:59
   for (int r = 0; r < 2; ++r) {
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 1);
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 2);
   }
 
   // Epilogue
-  // attention.py:71  alpha[i] = 1 / l[i]
+  // attention.py:68  alpha[i] = 1 / l[i]
   for (int r = 0; r < 2; ++r) alpha[0][r] = 1.0f / l[0][r];
 
-  // attention.py:73  O_local[i, d] *= alpha[i]
+  // attention.py:70  O_local[i, d] *= alpha[i]
 #pragma unroll
   for (int ni = 0; ni < 16; ++ni)
     for (int r = 0; r < 4; ++r) O_local[0][ni][r] *= alpha[0][r / 2];
 
-  // attention.py:74  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+  // attention.py:71  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
 #pragma unroll
   for (int ni = 0; ni < 16; ++ni)
 #pragma unroll
@@ -350,7 +350,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
           __floats2half2_rn(O_local[0][ni][r], O_local[0][ni][r + 1]);
     }
 
-  // attention.py:76  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+  // attention.py:73  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int i = 16 * warp + lane / 4 + 8 * r;
@@ -367,9 +367,10 @@ constexpr int kB = 4;
 // Enqueues O, LSE from Q, K, V on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
                                         cudaStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) |
-                        reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+  const u64 addresses_16 = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V);
+  if (addresses_16 % 16 != 0) return cudaErrorInvalidValue;
+  const u64 addresses_4 = reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
+  if (addresses_4 % 4 != 0) return cudaErrorInvalidValue;
 
   cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;

@@ -1,6 +1,6 @@
 // attention: O, LSE from Q, K, V                                                      CUDA, sm_90a
 //
-// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 d4dbe324). Do not edit; regenerate with
+// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 17696c59). Do not edit; regenerate with
 //   tilegen emit examples/attention.py:attention --target sm_90a --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
 //     S_k=4096 --dim H_kv=32 --set causal=True
 //
@@ -12,7 +12,7 @@
 //            K             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            V             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            O             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            LSE           fp32 [4, 32, 4096] row-major, 16-byte aligned
+//            LSE           fp32 [4, 32, 4096] row-major
 //            tile_counter  int32 [1] contiguous, scratch of no other launch at the same time, set to 0 by the launcher
 //            A tensor that is written overlaps no other.
 //
@@ -35,7 +35,7 @@
 //            consumers: math by SM90_64x128x16_F32F16F16_SS and SM90_64x128x16_F32F16F16_RS
 //            loop j is skewed: O_local of iteration j - 1 runs under the element-wise work on S of iteration j
 //            the 2 consumer warpgroups take turns to issue gemms: one multiplies while the other works
-//            attention.py:53 runs only in iterations that the border of its mask crosses
+//            attention.py:50 runs only in iterations that the border of its mask crosses
 //            l: each lane sums for itself, lanes meet once behind the loop
 
 #include <cuda_fp16.h>
@@ -324,19 +324,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         mbarrier_wait(shared.Q_empty[Q_ring.stage], Q_ring.phase);
         mbarrier_arrive_expect_tx(shared.Q_full[Q_ring.stage], kQStageBytes);
 
-        // attention.py:45  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+        // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
 #pragma unroll
         for (int group = 0; group < kD / kSwizzleColumns; ++group)
           tma_load_4d(shared.Q_shared[Q_ring.stage][group], Q, group * kSwizzleColumns, h, bx * kBlockM, b,
                       shared.Q_full[Q_ring.stage]);
         Q_ring.advance();
         const int keys = min((bx + 1) * kBlockM, kSK);
-        // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+        // attention.py:47  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
         for (int j = 0; j < (keys + kBlockN - 1) / kBlockN; ++j) {
           mbarrier_wait(shared.K_empty[K_ring.stage], K_ring.phase);
           mbarrier_arrive_expect_tx(shared.K_full[K_ring.stage], kKStageBytes);
 
-          // attention.py:51  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+          // attention.py:48  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
 #pragma unroll
           for (int group = 0; group < kD / kSwizzleColumns; ++group)
             tma_load_4d(shared.K_shared[K_ring.stage][group], K, group * kSwizzleColumns, h, j * kBlockN, b,
@@ -346,7 +346,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
           mbarrier_wait(shared.V_empty[V_ring.stage], V_ring.phase);
           mbarrier_arrive_expect_tx(shared.V_full[V_ring.stage], kVStageBytes);
 
-          // attention.py:68  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+          // attention.py:65  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
 #pragma unroll
           for (int group = 0; group < kD / kSwizzleColumns; ++group)
             tma_load_4d(shared.V_shared[V_ring.stage][group], V, group * kSwizzleColumns, h, j * kBlockN, b,
@@ -390,22 +390,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     const int h = at.h;
     const int b = at.b;
 
-    // attention.py:46  T.fill(O_local, 0)
+    // attention.py:43  T.fill(O_local, 0)
 #pragma unroll
     for (int r = 0; r < 64; ++r) O_local[r] = 0.0f;
 
-    // attention.py:47  T.fill(l, 0)
+    // attention.py:44  T.fill(l, 0)
     for (int r = 0; r < 2; ++r) l[r] = 0.0f;
 
-    // attention.py:48  T.fill(m, -T.infinity(T.float32))
+    // attention.py:45  T.fill(m, -T.infinity(T.float32))
     for (int r = 0; r < 2; ++r) m[r] = -infinity();
 
-    // attention.py:49  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+    // attention.py:46  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
     const int keys = min((bx + 1) * kBlockM, kSK);
     mbarrier_wait(shared.Q_full[Q_ring.stage], Q_ring.phase);
 
     const auto issue_S = [&]() {
-      // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+      // attention.py:49  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
       const u64 descriptor_a =
           descriptor_sw128(shared.Q_shared[Q_ring.stage][0][kConsumerRows * consumer], 0, kAtomBytes);
       const u64 descriptor_b = descriptor_sw128(shared.K_shared[K_ring.stage], 0, kAtomBytes);
@@ -419,7 +419,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     };
 
     const auto issue_O_local = [&]() {
-      // attention.py:69  T.gemm(P, V_shared, O_local)
+      // attention.py:66  T.gemm(P, V_shared, O_local)
       const u64 descriptor_b =
           descriptor_sw128(shared.V_shared[V_ring.stage], sizeof(shared.V_shared[0][0]), kAtomBytes);
       warpgroup_arrive();
@@ -431,9 +431,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     };
 
     const auto work_beside = [&](int j) {
-      // attention.py:53  for i, n in T.Parallel(block_M, block_N)
+      // attention.py:50  for i, n in T.Parallel(block_M, block_N)
       if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
-        // attention.py:55  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+        // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
 #pragma unroll
         for (int r = 0; r < 64; ++r) {
           const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2);
@@ -443,10 +443,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         }
       }
 
-      // attention.py:56  T.copy(m, m_old)
+      // attention.py:53  T.copy(m, m_old)
       for (int r = 0; r < 2; ++r) m_old[r] = m[r];
 
-      // attention.py:57  T.reduce_max(S, m, dim=1, clear=False)
+      // attention.py:54  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
       for (int r = 0; r < 64; r += 2) m[r / 2 % 2] = fmaxf(m[r / 2 % 2], fmaxf(S[r], S[r + 1]));
       for (int r = 0; r < 2; ++r) {
@@ -454,27 +454,27 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         m[r] = fmaxf(m[r], __shfl_xor_sync(~0u, m[r], 2));
       }
 
-      // attention.py:59  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
+      // attention.py:56  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
       for (int r = 0; r < 2; ++r) alpha[r] = exp2_approx((m_old[r] - m[r]) * kScale);
 
-      // attention.py:61  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+      // attention.py:58  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
 #pragma unroll
       for (int r = 0; r < 64; ++r) S[r] = exp2_approx(S[r] * kScale - m[r / 2 % 2] * kScale);
 
-      // attention.py:62  T.reduce_sum(S, l_block, dim=1)
+      // attention.py:59  T.reduce_sum(S, l_block, dim=1)
       for (int r = 0; r < 2; ++r) l_block[r] = 0.0f;
 #pragma unroll
       for (int r = 0; r < 64; r += 2) l_block[r / 2 % 2] += S[r] + S[r + 1];
 
-      // attention.py:64  l[i] = l[i] * alpha[i] + l_block[i]
+      // attention.py:61  l[i] = l[i] * alpha[i] + l_block[i]
       for (int r = 0; r < 2; ++r) l[r] = l[r] * alpha[r] + l_block[r];
     };
 
-    const auto work_after = [&]() {  // attention.py:65  T.copy(S, P)
+    const auto work_after = [&]() {  // attention.py:62  T.copy(S, P)
 #pragma unroll
       for (int r = 0; r < 64; r += 2) *reinterpret_cast<half2*>(&P[r]) = __floats2half2_rn(S[r], S[r + 1]);
 
-      // attention.py:67  O_local[i, d] *= alpha[i]
+      // attention.py:64  O_local[i, d] *= alpha[i]
 #pragma unroll
       for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
     };
@@ -492,7 +492,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       work_after();
 
       // Main loop: S of iteration j beside O_local of the iteration before it
-      for (int j = 1; j < (keys + kBlockN - 1) / kBlockN; ++j) {  // attention.py:50
+      for (int j = 1; j < (keys + kBlockN - 1) / kBlockN; ++j) {  // attention.py:47
         named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
         mbarrier_wait(shared.K_full[K_ring.stage], K_ring.phase);
         issue_S();
@@ -519,7 +519,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       V_ring.advance();
     }
 
-    // attention.py:62
+    // attention.py:59
     for (int r = 0; r < 2; ++r) {
       l[r] += __shfl_xor_sync(~0u, l[r], 1);
       l[r] += __shfl_xor_sync(~0u, l[r], 2);
@@ -529,14 +529,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     Q_ring.advance();
 
     // Epilogue
-    // attention.py:71  alpha[i] = 1 / l[i]
+    // attention.py:68  alpha[i] = 1 / l[i]
     for (int r = 0; r < 2; ++r) alpha[r] = 1.0f / l[r];
 
-    // attention.py:73  O_local[i, d] *= alpha[i]
+    // attention.py:70  O_local[i, d] *= alpha[i]
 #pragma unroll
     for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
 
-    // attention.py:74  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+    // attention.py:71  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
     if (thread == 0) tma_store_wait_read();  // O_shared of the previous tile has been read
     named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
     const int row = kConsumerRows * consumer + 16 * warp + lane % 16;
@@ -557,7 +557,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       tma_store_commit();
     }
 
-    // attention.py:76  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+    // attention.py:73  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r;
@@ -605,8 +605,8 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
 // Enqueues O, LSE from Q, K, V on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
                                         int* tile_counter, cudaStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) |
-                        reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
+  const u64 addresses =
+      reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
   if (addresses % 16 != 0) return cudaErrorInvalidValue;
 
   const u64 tiles = kTilesBx * kTilesH * kTilesB;

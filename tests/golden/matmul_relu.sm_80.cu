@@ -9,7 +9,7 @@
 //
 // Arguments  A  fp16 [4096, 4096] row-major, 16-byte aligned
 //            B  fp16 [4096, 4096] row-major, 16-byte aligned
-//            C  fp16 [4096, 4096] row-major, 16-byte aligned
+//            C  fp16 [4096, 4096] row-major, 4-byte aligned
 //            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
@@ -252,8 +252,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 
 // Enqueues C = max(A @ B, 0) on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, cudaStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+  const u64 addresses_16 = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B);
+  if (addresses_16 % 16 != 0) return cudaErrorInvalidValue;
+  const u64 addresses_4 = reinterpret_cast<u64>(C);
+  if (addresses_4 % 4 != 0) return cudaErrorInvalidValue;
 
   matmul_relu<<<kTilesBx * kTilesBy, kThreads, kSharedBytes, stream>>>(A, B, C);
   return cudaGetLastError();

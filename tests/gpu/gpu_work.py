@@ -141,11 +141,10 @@ def example(progress: Progress, path: str, target: str | None, seed: int, small:
     loaded = load_example(path)
     kernel = loaded.kernel if target is None else loaded.kernel.for_target(target)
     generator = np.random.default_rng(seed)
-    made = loaded.emulation_inputs(generator) if small else loaded.inputs(generator)
-    inputs = made if isinstance(made, tuple) else (made,)
-    arrays = tuple(_on_gpu(array) for array in inputs)
-    expected = loaded.reference(*inputs)
     parameters = loaded.parameters if target is None else loaded.parameters_for(target)
+    inputs = loaded.made_inputs(generator, parameters, small)
+    arrays = tuple(_on_gpu(array) for array in inputs)
+    expected = loaded.expected(inputs, parameters)
     run = call(kernel, arrays, dict(parameters))
     problems = []
     for turn in ("cold", "warm"):

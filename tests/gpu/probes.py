@@ -163,6 +163,11 @@ def swizzled(offset: Array, span: int) -> Array:
     return offset ^ ((offset >> 7 & mask) << 4)
 
 
+def poison(shape: tuple[int, ...], dtype: str) -> Array:
+    """An array of any type with all bits set: what nothing has written, NaN in floats."""
+    return np.full((*shape, np.dtype(dtype).itemsize), 0xFF, np.uint8).view(dtype)[..., 0]
+
+
 def on_emulator(probe: Probe, **options: Any) -> Array:
     """The probe's result in the emulator."""
     from tilegen import emulate
@@ -184,7 +189,7 @@ def on_device(probe: Probe) -> Array:
     if roles[last.name] == "inout":
         kernel(*arrays)
         return cupy.asnumpy(arrays[-1])
-    out = cupy.full([int(extent) for extent in last.shape], -1, dtype=last.dtype)
+    out = cupy.asarray(poison(tuple(int(extent) for extent in last.shape), last.dtype))
     kernel(*arrays, out=out)
     cupy.cuda.runtime.deviceSynchronize()
     return cupy.asnumpy(out)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from probes import all_probes, on_emulator
+from probes import all_probes, on_emulator, poison
 
 RECORD = Path(__file__).parent / "data" / "primitives.npz"
 PROBES = all_probes()
@@ -27,6 +27,15 @@ def test_the_emulator_gives_numpys_answer(require_tool, name):
     require_tool("host_compiler")
     probe = PROBES[name]()
     assert same(on_emulator(probe, schedule="random", asynchronous="random", seed=3), probe.expected)
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_what_nothing_writes_has_all_bits_set_in_any_type(name):
+    last = PROBES[name]().manifest.tensors[-1]
+    shape = tuple(map(int, last.shape))
+    array = poison(shape, last.dtype)
+    assert array.shape == shape and array.dtype == last.dtype
+    assert set(array.tobytes()) == {0xFF}
 
 
 @pytest.mark.parametrize("name", PROBES)

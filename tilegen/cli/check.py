@@ -15,7 +15,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.cli.comparing import as_tuple, difference
+from tilegen.cli.comparing import difference
 from tilegen.cli.console import errors, output
 from tilegen.cli.loading import Example, load_example
 from tilegen.cli.options import ExampleFile, Settings, Targets, read_settings
@@ -76,7 +76,7 @@ def check_target(
     example: Example, target: str, parameters: dict[str, Any], seeds: int, pool: ThreadPoolExecutor
 ) -> list[Verdict]:
     """Emits the example for one target and checks the text in every way that this machine allows."""
-    inputs = as_tuple(example.emulation_inputs(numpy.random.default_rng(0)))
+    inputs = example.made_inputs(numpy.random.default_rng(0), parameters, small=True)
     specs = tuple(_spec(array) for array in inputs)
     try:
         if example.kernel.is_factory:
@@ -87,7 +87,7 @@ def check_target(
         return [Verdict(target, "emit", "finding", str(error))]
     lines = len(emission.source.splitlines())
     verdicts = [Verdict(target, "emit", "ok", f"{lines} lines")]
-    expected = example.reference(*inputs)
+    expected = example.expected(inputs, parameters)
 
     def emulated(mode: tuple[str, str, int]) -> Verdict:
         return _emulated(emission, inputs, expected, example.tolerance, mode)

@@ -7,16 +7,19 @@ An example module defines
 - `reference(*inputs)`: the expected output, or a tuple of several;
 - `tolerance`: the largest accepted ‖out − ref‖ / ‖ref‖;
 - optionally `parameters`: keyword arguments of the kernel (of a factory of lazy programs: its arguments),
-- `target_parameters`: for targets by name, those that take the place of `parameters`' there (smaller tiles, say),
+- `target_parameters`: for targets by name, those that take the place of `parameters`' there,
 - `emulation_inputs(rng)`: smaller arrays, used where the kernel runs in the emulator, and
 - `targets`: the targets that `check` looks at, all of them by default.
+
+`inputs`, `emulation_inputs` and `reference` are also given those of the kernel's keyword arguments that they name.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -37,8 +40,8 @@ class Example:
 
     name: str
     kernel: JitKernel
-    inputs: Callable[[Any], Any]
-    emulation_inputs: Callable[[Any], Any]
+    inputs: Callable[..., Any]
+    emulation_inputs: Callable[..., Any]
     reference: Callable[..., Any]
     tolerance: float
     parameters: Mapping[str, Any]
@@ -48,6 +51,23 @@ class Example:
     def parameters_for(self, target: str) -> dict[str, Any]:
         """The kernel's keyword arguments on a target."""
         return {**self.parameters, **self.target_parameters.get(target, {})}
+
+    def made_inputs(self, generator: Any, parameters: Mapping[str, Any], small: bool) -> tuple[Any, ...]:
+        """The call's arrays for these keyword arguments of the kernel; `small` ones are for the emulator."""
+        make = self.emulation_inputs if small else self.inputs
+        made = make(generator, **_named_by(make, parameters))
+        return tuple(made) if isinstance(made, tuple | list) else (made,)
+
+    def expected(self, inputs: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
+        """What the kernel shall give for these arrays and keyword arguments."""
+        return self.reference(*inputs, **_named_by(self.reference, parameters))
+
+
+def _named_by(function: Callable[..., Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the kernel's keyword arguments that are parameters with a default here, too."""
+    own = inspect.signature(function).parameters.values()
+    known = {parameter.name for parameter in own if parameter.default is not parameter.empty}
+    return {name: value for name, value in parameters.items() if name in known}
 
 
 def load_module(path: Path) -> ModuleType:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy
 import typer
 
-from tilegen.cli.comparing import as_tuple, difference
+from tilegen.cli.comparing import difference
 from tilegen.cli.console import errors, fail, output
 from tilegen.cli.loading import load_example
 from tilegen.cli.options import ExampleFile, Settings, read_settings
@@ -32,18 +32,17 @@ def run(
     example = load_example(file)
     kernel = example.kernel if target is None else example.kernel.for_target(target)
     device = None if emulate else _usable_device()
-    generator = numpy.random.default_rng(seed)
-    inputs = as_tuple(example.inputs(generator) if device else example.emulation_inputs(generator))
+    name = target or (target_of_device(device).name if device is not None else EMULATED)
+    parameters = {**example.parameters_for(name), **read_settings(set)}
+    inputs = example.made_inputs(numpy.random.default_rng(seed), parameters, small=device is None)
     if device is not None:
         where = f"on the GPU ({target_of_device(device).name})"
         arrays = tuple(_on_gpu(array) for array in inputs)
     else:
         where = "in the emulator"
         arrays = inputs
-    name = target or (target_of_device(device).name if device is not None else EMULATED)
-    parameters = {**example.parameters_for(name), **read_settings(set)}
     result = call(kernel, arrays, parameters)()
-    found = difference(result, example.reference(*inputs))
+    found = difference(result, example.expected(inputs, parameters))
     shapes = ", ".join(str(tuple(array.shape)) for array in inputs)
     output.print(f"{kernel.__name__} {where}, inputs {shapes}")
     output.print(f"{found}, accepted {example.tolerance:.0e}")

@@ -93,6 +93,10 @@ def _arguments(model: KernelModel) -> list[str]:
     for name, text in rows:
         lead = f"{'Arguments' if not lines else '':<{_KEY_WIDTH}}{name:<{width}}"
         lines += _wrapped(text, lead, " " * len(lead))
+    noted = {note for tensor in model.tensors for note in tensor.notes}
+    for requirement in model.requirements:
+        if requirement.text not in noted:
+            lines += _wrapped(f"Requires {requirement.text}.", " " * _KEY_WIDTH, " " * _KEY_WIDTH)
     if restricted(model):
         lines += _wrapped("A tensor that is written overlaps no other.", " " * _KEY_WIDTH, " " * _KEY_WIDTH)
     return lines

@@ -58,6 +58,7 @@ def launcher_body(model: KernelModel) -> tuple[CStmt, ...]:
     refuse = Return(Name(f"{dialect.prefix}ErrorInvalidValue"))
     statements: list[CStmt] = [IfC(_any(checks), (refuse,))] if checks else []
     statements += _alignment_checks(model, refuse)
+    contract = len(statements)
     statements += (
         [Blank(), *grid.before, *grid.after_device()] if not model.launch.uses_multiprocessors else []
     )
@@ -75,7 +76,15 @@ def launcher_body(model: KernelModel) -> tuple[CStmt, ...]:
     if model.launch.uses_multiprocessors:
         statements += grid.after_device()
     statements += [Expression(CallC(grid.configured(), _arguments(model, dialect)))]
+    statements[contract:contract] = _unused(model, statements)
     return (*statements, Return(CallC(Name(f"{dialect.prefix}GetLastError"))))
+
+
+def _unused(model: KernelModel, statements: Sequence[CStmt]) -> list[CStmt]:
+    """Arguments that the kernel has no use for: compilers warn of them otherwise."""
+    used = set(names(tuple(statements)))
+    given = (*(tensor.name for tensor in model.tensors), *(name for name, _ in model.scalars))
+    return [Expression(StaticCast("void", Name(name))) for name in given if name not in used]
 
 
 def _any(conditions: Sequence[CExpr]) -> CExpr:
@@ -98,7 +107,19 @@ def _extent_checks(model: KernelModel) -> list[CExpr]:
 
 
 def _requirement_checks(model: KernelModel) -> list[CExpr]:
-    return [_negated(_widened(requirement.condition, model)) for requirement in model.requirements]
+    return [
+        _negated(_widened(condition, model))
+        for requirement in model.requirements
+        for condition in _conjuncts(requirement.condition)
+    ]
+
+
+def _conjuncts(condition: CExpr) -> list[CExpr]:
+    match condition:
+        case Operation("&&", left, right):
+            return [*_conjuncts(left), *_conjuncts(right)]
+        case _:
+            return [condition]
 
 
 def _negated(condition: CExpr) -> CExpr:

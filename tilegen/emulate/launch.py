@@ -197,7 +197,8 @@ class Launch:
                     dtype_of(tensor["dtype"]).itemsize & -dtype_of(tensor["dtype"]).itemsize
                 ).bit_length() - 1
                 role = "inout" if tensor.get("zeroed") else tensor["role"]
-                lines.append(f"tensor {tensor['name']} {storage.size} {shift} {role}")
+                alignment = tensor.get("alignment", _TMA_ALIGNMENT)
+                lines.append(f"tensor {tensor['name']} {storage.size} {shift} {role} {alignment}")
         lines += [self._parameter(parameter) for parameter in self._facts["parameters"]]
         job.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from math import isfinite
 from typing import Any, cast
 
 from tilegen.frontend import arguments
@@ -16,11 +15,11 @@ from tilegen.frontend.stores import store
 from tilegen.frontend.values import (
     KernelLaunch,
     Loop,
-    NamedFloat,
     TensorDeclaration,
     holds_tile_value,
     is_expr,
     is_tile_value,
+    named_number,
 )
 from tilegen.frontend.variables import assign_name, assign_variable, define, typed_definition
 from tilegen.ir.expressions import Const, Load, Var
@@ -48,8 +47,7 @@ def execute_assign(context: Context, node: ast.Assign) -> None:
 def _assign_target(context: Context, node: ast.stmt, target: ast.expr, value: object) -> None:
     match target:
         case ast.Name(id=name):
-            number = NamedFloat.of(value, name) if type(value) is float and isfinite(value) else value
-            assign_name(context, name, number, node, target)
+            assign_name(context, name, _named(context, name, value), node, target)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             if any(isinstance(item, ast.Starred) for item in targets):
                 bind_starred(context, target, targets, value)
@@ -65,6 +63,13 @@ def _assign_target(context: Context, node: ast.stmt, target: ast.expr, value: ob
             _assign_element(context, node, target, value)
         case _:
             context.fail(target, "attributes cannot be assigned in a tile program")
+
+
+def _named(context: Context, name: str, value: object) -> object:
+    """Numbers that remember the name they are given: floats, and integers that take the place of a parameter's."""
+    if type(value) is int and (context.inside_kernel or name not in context.fixed_parameters):
+        return value
+    return named_number(value, name)
 
 
 def bind_starred(context: Context, target: ast.expr, targets: Sequence[ast.expr], value: object) -> None:

@@ -15,9 +15,10 @@ from tilegen.frontend.source import Source
 from tilegen.frontend.values import ConstExtent, KernelLaunch
 from tilegen.ir.expressions import Expr, Var
 from tilegen.ir.location import Location
-from tilegen.ir.nodes import Buffer, LayoutAnnotation, Rasterisation, Stmt
+from tilegen.ir.nodes import Assumption, Buffer, LayoutAnnotation, Rasterisation, Stmt
 from tilegen.ir.types import DType
 from tilegen.language.tensors import TensorSpec
+from tilegen.target import Target
 
 Scope = dict[str, object]
 
@@ -98,6 +99,7 @@ class Context(ABC):
         self.fresh: set[str] = set()  # variables from T.alloc_var that have no Python name yet
         self.widened = widened
         self.target = ""  # the Python name that the value being evaluated goes to
+        self.machine: Target | None = None  # what text is generated for
         self.tensors: dict[str, Buffer] = {}
         self.created: list[Buffer] = []  # by T.empty
         self.scalars: dict[str, Var] = {}
@@ -109,6 +111,7 @@ class Context(ABC):
         self.output_arguments: tuple[str, ...] = ()
         self.fixed_parameters: dict[str, object] = {}
         self.consts: dict[str, ConstExtent] = {}
+        self.assumptions: list[Assumption] = []
 
     @abstractmethod
     def evaluate(self, node: ast.expr) -> object:

@@ -18,14 +18,19 @@ _TOOLKIT = """
 threadIdx blockIdx blockDim gridDim warpSize dim3 half half2 float2 float3 float4 double2 int2 int4 uint2 uint4 uchar4
 ushort4 main min max abs exp exp2f exp2 log log2 log2f sqrt rsqrt rsqrtf pow fma floor ceil round trunc tanh sin cos
 tan erf isnan isinf printf assert memcpy memset std cuda hip NULL INFINITY NAN EOF linux unix stdin stdout stderr
-errno signed char size_t ptrdiff_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uint ushort uchar
+errno BUFSIZ NZERO MAXFLOAT offsetof alloca signed char size_t ptrdiff_t int8_t int16_t int32_t int64_t uint8_t
+uint16_t uint32_t uint64_t uint ushort uchar
 """
+# Names of the runtimes, macros of the C library, and the form of constants in emitted text (kName)
+_FORMS = re.compile(
+    r"(cuda|hip|k)[A-Z]\w*|(CUDA|CU|HIP|NV|M|FP)_[A-Z0-9]\w*|[A-Z][A-Z0-9_]*_(MAX|MIN|WIDTH|BIT)|HUGE_VAL\w*"
+)
 RESERVED = frozenset(_KEYWORDS.split()) | frozenset(_TOOLKIT.split())
 
 
 def safe_identifier(name: str) -> str:
-    """A C++ identifier for a Python one: Greek letters are spelled out, reserved words and the form of emitted
-    constants (kName) get a trailing underscore."""
+    """A C++ identifier for a Python one: Greek letters are spelled out, reserved words and names of a reserved form get
+    a trailing underscore."""
     characters = []
     for character in name:
         if character.isascii():
@@ -38,7 +43,7 @@ def safe_identifier(name: str) -> str:
         identifier = "unused"
     if identifier[0].isdigit():
         identifier = f"v{identifier}"
-    if identifier in RESERVED or re.match(r"k[A-Z]", identifier):
+    if identifier in RESERVED or _FORMS.fullmatch(identifier):
         identifier = identifier.rstrip("_") + "_"
     return identifier
 

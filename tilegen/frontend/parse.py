@@ -27,6 +27,7 @@ from tilegen.ir.types import DType
 from tilegen.ir.walk import each_statement
 from tilegen.language.functions import Macro, PrimFunc
 from tilegen.language.tensors import TensorSpec
+from tilegen.target import Target
 
 Style = Literal["eager", "lazy"]
 
@@ -38,6 +39,7 @@ def parse(
     style: Style | None = None,
     out_idx: int | Sequence[int] | None = None,
     dims: Mapping[str, int] | None = None,
+    target: Target | None = None,
 ) -> Program:
     """The tile IR of a program.
 
@@ -51,6 +53,7 @@ def parse(
             means lazy for a `PrimFunc`.
         out_idx: positions of the parameters that a call returns (lazy style).
         dims: integers for `T.const` and dynamic extents that no spec fixes.
+        target: what `T.target()` tells of.
 
     Raises:
         ProgramError: at the line of the program that cannot be honoured.
@@ -72,6 +75,7 @@ def parse(
         style,
         out_idx,
         dict(dims or {}),
+        target,
     )
     widened: dict[str, DType] = {}
     while True:
@@ -94,6 +98,7 @@ class _Job:
         style: Style,
         out_idx: int | Sequence[int] | None,
         dims: dict[str, int],
+        target: Target | None,
     ) -> None:
         self.function = function
         self.source = source
@@ -102,6 +107,7 @@ class _Job:
         self.parameters = parameters
         self.style = style
         self.dims = dims
+        self.target = target
         self.names = tuple(inspect.signature(function).parameters)
         self.outputs = self._outputs(out_idx)
         for name in arguments:
@@ -136,6 +142,7 @@ class _Job:
         walker.argument_names = self.names
         walker.output_arguments = self.outputs
         walker.dims = self.dims
+        walker.machine = self.target
         frame.text = source.statement_text(source.tree)
         generation = self._bind_parameters(walker)
         returned: object = None
@@ -259,6 +266,7 @@ class _Job:
             tuple((name, _quoted(value)) for name, value in recorded.items()),
             source.digest,
             location,
+            tuple(dict.fromkeys(walker.assumptions)),
         )
 
 

@@ -60,6 +60,17 @@ def _rows_beside_register_operands(gemms: list[Gemm]) -> list[Gemm]:
 
 
 def _no_family(gemm: Gemm, reasons: dict[str, str | None], target: Target) -> ProgramError:
+    operands = gemm.a.buffer.dtype, gemm.b.buffer.dtype, gemm.c.buffer.dtype
+    offered = [atom for atom in target.mma_atoms if target.has(atom.capability)]
+    if offered and not target.mma_atoms_for(*(dtype.name for dtype in operands)):
+        forms = dict.fromkeys(f"{a.a.dtype} * {a.b.dtype} -> {a.c.dtype}" for a in offered)
+        left, right, sum_ = operands
+        return ProgramError(
+            gemm.location,
+            f"there is no matrix product {left} * {right} -> {sum_} on {target.name}, only {' and '.join(forms)}",
+            remedy=f"convert {gemm.a.buffer.name} and {gemm.b.buffer.name}: T.copy to tiles of T.{offered[0].a.dtype} "
+            f"does, with an accumulator of T.{offered[0].c.dtype}",
+        )
     known = [f"{family}: {reason}" for family, reason in reasons.items() if target.has(family)]
     listed = "; ".join(known or [f"{target.name} has no matrix instructions"])
     m, n, k = gemm.extents

@@ -19,7 +19,7 @@ from tilegen.inference.shared import SharedLayout
 from tilegen.inference.shared_choice import buffer_conflicts, choose_layout
 from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir.affine import divisor_of
-from tilegen.ir.expressions import Const, Load, Var
+from tilegen.ir.expressions import Binary, Const, Load, Var
 from tilegen.ir.nodes import Copy, For, Gemm, Let, ParallelFor, Program, Reduce, Region, Stmt, Store
 from tilegen.ir.walk import each_node, each_statement
 from tilegen.target import Target
@@ -89,8 +89,13 @@ def _row_divisors(program: Program) -> dict[str, int]:
 
 
 def _known_divisors(program: Program, given: Mapping[str, int]) -> dict[str, int]:
-    """Divisors of the program's variables: those that are given, and what follows for lets and loop variables."""
+    """Divisors of the program's variables: those that are given or assumed, and what follows for lets and loop
+    variables."""
     known = dict(given)
+    for assumption in program.assumptions:
+        match assumption.condition:
+            case Binary("==", Binary("%", Var(name), Const(divisor)), Const(0)):
+                known[name] = lcm(known.get(name, 1), int(divisor))
     for statement in each_statement(program.kernel.body):
         match statement:
             case Let(var, value, mutable) if not mutable and value.dtype.is_integer:

@@ -193,7 +193,7 @@ def _check_gemm_dtypes(statement: Gemm) -> None:
         raise ProgramError(
             statement.location,
             f"T.gemm has no product of {a.dtype} operands",
-            remedy="convert them to a floating dtype or to int8 first",
+            remedy="convert them to float16 or bfloat16 first: T.copy to a tile of that dtype does",
             related=declared(a),
         )
     if c.dtype != wanted:

@@ -283,6 +283,15 @@ class LayoutAnnotation:
 
 
 @dataclass(frozen=True, slots=True)
+class Assumption:
+    """`T.assume(condition)`: holds of extents and integer scalars; `text` is the condition as the program has it."""
+
+    condition: Expr
+    text: str
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """`with T.Kernel(*grid, threads=…)`: `block_vars` bind to the grid's axes, fastest first.
 
@@ -321,3 +330,4 @@ class Program:
     parameters: tuple[tuple[str, str], ...]
     digest: str  # of the source text, first 8 hexadecimal digits of its sha256
     location: Location = field(default=NOWHERE, compare=False)
+    assumptions: tuple[Assumption, ...] = ()

@@ -188,6 +188,7 @@ def to_text(program: Program) -> str:
     lines += [f"  tensor {buffer_text(buffer)}" for buffer in program.tensors]
     lines += [f"  scalar {var.name}: {var.dtype}" for var in program.scalars]
     lines += [f"  extent {var.name}" for var in program.extents]
+    lines += [f"  assume {expression_text(assumption.condition)}" for assumption in program.assumptions]
     if program.outputs:
         lines.append(f"  returns {', '.join(program.outputs)}")
     head = f"kernel grid ({_list(kernel.grid)}) as ({', '.join(v.name for v in kernel.block_vars)})"

@@ -34,9 +34,11 @@ from tilegen.language.kernel import (
     alloc_shared,
     alloc_var,
     annotate_layout,
+    assume,
     get_block_binding,
     get_thread_binding,
     sync_threads,
+    target,
     use_swizzle,
 )
 from tilegen.language.loops import (
@@ -182,6 +184,7 @@ __all__ = [
     "alloc_var",
     "annotate_layout",
     "asin",
+    "assume",
     "atan",
     "atomic_add",
     "atomic_max",
@@ -279,6 +282,7 @@ __all__ = [
     "sync_threads",
     "tan",
     "tanh",
+    "target",
     "trunc",
     "uint4",
     "uint8",

@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from tilegen.language.operation import operation, outside_kernel
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """What a tile program may know of the target that text is generated for.
+
+    `shared_bytes` is what a block may use of shared memory (LDS); `warpgroups` says whether matrix instructions are
+    those of whole warpgroups (wgmma).
+    """
+
+    name: str
+    language: Literal["cuda", "hip"]
+    shared_bytes: int
+    warp_size: int
+    warpgroups: bool
+
+
+@operation
+def assume(condition: Any) -> None:
+    """What holds of the extents that a call fixes: checked before the launch, and relied upon."""
+    raise outside_kernel("assume")
+
+
+@operation
+def target() -> TargetFacts:
+    """The target that text is generated for, so that Python can choose tiles by it."""
+    raise outside_kernel("target")
 
 
 @operation

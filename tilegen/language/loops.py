@@ -25,7 +25,7 @@ def Pipelined(
 
     Args:
         start, stop: the range; a single value is the stop.
-        num_stages: shared buffers a tile; 0 or 1 means no overlap.
+        num_stages: shared buffers a tile; 0 or 1 means no overlap, None two where they fit.
         order, stage: one integer a statement of the body, to override the schedule.
     """
     raise outside_kernel("Pipelined")

@@ -58,9 +58,9 @@ class Context:
         default_factory=list
     )  # declarations at the kernel's top, common to all roles
     folded: FoldedClears = field(default_factory=FoldedClears)  # clears that gemms absorb
-    vectorised: dict[str, None] = field(
+    vectorised: dict[str, int] = field(
         default_factory=dict
-    )  # tensors whose rows must be whole 16-byte units
+    )  # tensors that are accessed in vectors, with the bytes of the widest: their rows must be whole 16-byte units
     ring_depths: dict[str, int] = field(
         default_factory=dict
     )  # stages of shared tiles, where a pipeline made rings
@@ -114,8 +114,11 @@ class Context:
         if not expr.name or isinstance(expr.value, bool):
             return plain
         name = constant_name(expr.name)
-        known = self.constants.setdefault(name, Constant(name, plain, plain.type_name))
-        return Name(name) if known.value == plain else plain
+        if OWN_CONSTANTS.fullmatch(name):
+            known = self.constants.get(name)
+        else:
+            known = self.constants.setdefault(name, Constant(name, plain, plain.type_name))
+        return Name(name) if known is not None and known.value == plain else plain
 
     def primitive(self, name: str, **parameters: object) -> None:
         """Notes that the text calls a device primitive."""
@@ -129,9 +132,11 @@ class Context:
         """Notes that vector accesses want a register array to start at a multiple of `size` bytes."""
         self.aligned[name] = max(size, self.aligned.get(name, 1))
 
-    def note_vector(self, *buffers: Buffer) -> None:
-        """Notes that rows of global tensors are accessed in vectors."""
-        self.vectorised.update({buffer.name: None for buffer in buffers if buffer.scope == "global"})
+    def note_vector(self, size: int, *buffers: Buffer) -> None:
+        """Notes that rows of global tensors are accessed in vectors of `size` bytes."""
+        for buffer in buffers:
+            if buffer.scope == "global":
+                self.vectorised[buffer.name] = max(size, self.vectorised.get(buffer.name, 1))
 
     # ------------------------------------------------------------------------------------- threads
 
@@ -192,6 +197,14 @@ class Context:
 def source_place(location: Location) -> str:
     """`matmul.py:21`."""
     return f"{PurePosixPath(location.file).name}:{location.line}"
+
+
+# What the text means by these is tilegen's to say: a parameter of the program that would be called so stays a number.
+OWN_CONSTANTS = re.compile(
+    r"k(\w*Stages\w*|\w*StageBytes|AtomBytes\d*|BoxColumns\d*|Cluster|ClusterBlocks|Consumer\w+|Consumers|"
+    r"EntryRegisters|ProducerRegisters|Rank|RasterGroup|Section|SharedBytes|Swizzle\w*Columns\d*|Threads|Tiles\w*|"
+    r"TurnBarrier|Warpgroup\w*|WarpsPerWarpgroup|Waves|OutOfRange|Others|Piece|RawBuffer)"
+)
 
 
 def constant_name(parameter: str) -> str:

@@ -70,7 +70,7 @@ def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
     pointer = Declare(
         f"const {element}*", name, base, comment=f"of this thread's first chunk of {copy.target.buffer.name}"
     )
-    context.note_vector(copy.source.buffer)
+    context.note_vector(size, copy.source.buffer)
     return AsyncCopy(pointer, (*context.comment(copy.location), code))
 
 

@@ -119,7 +119,7 @@ def _load_vectors(access: ElementAccess, vectors: _Vectors) -> None:
             return AssignC(as_vector(c.index(name, at), one.buffer.dtype, width, language), value)
 
         vectors.loads.append(_each_vector(access, width, fill))
-        access.context.note_vector(one.buffer)
+        access.context.note_vector(alignment, one.buffer)
         access.vectors[key] = name
 
 
@@ -157,7 +157,7 @@ def _name_targets(access: ElementAccess, vectors: _Vectors) -> None:
             return moved if missing is None else IfC(missing, (moved,))
 
         vectors.stores.append(_each_vector(access, width, empty))
-        access.context.note_vector(statement.buffer)
+        access.context.note_vector(width * dtype.bytes, statement.buffer)
 
 
 def _moved_vector(access: ElementAccess, one: Access, values: CExpr, at: CExpr, width: int) -> CStmt:
@@ -268,7 +268,7 @@ def _pair(access: ElementAccess, statement: Stmt, position: int, vectors: _Vecto
     moved: CStmt = AssignC(Reinterpret(type_name, element), value)
     if in_memory:
         missing = c.conjunction(access.missing(one, Literal(0)))
-        access.context.note_vector(buffer)
+        access.context.note_vector(2 * buffer.dtype.bytes, buffer)
         moved = moved if missing is None else IfC(missing, (moved,))
     return moved if access.vector == 2 else _over_elements(access, (moved,), 2)
 

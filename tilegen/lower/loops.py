@@ -54,7 +54,7 @@ def _bound(context: Context, loop: For, stop: Expr) -> CExpr:
     if isinstance(stop, Const):
         if stop.name:
             return context.literal(stop)
-        wanted = f"kTiles{name[0].upper()}{name[1:]}" if loop.kind == "pipelined" else ""
+        wanted = f"kTiles{name[0].upper()}{name[1:].rstrip('_')}" if loop.kind == "pipelined" else ""
         if not wanted or (
             wanted in context.constants and context.constants[wanted].value != Literal(int(stop.value))
         ):
@@ -62,7 +62,7 @@ def _bound(context: Context, loop: For, stop: Expr) -> CExpr:
         return context.constant(wanted, int(stop.value), f"iterations of {name}")
     value = _quotient(context, loop.start, stop)
     if not isinstance(stop, Var) and in_prologue(context, stop):
-        wanted = f"{name}_tiles" if loop.kind == "pipelined" else f"{name}_stop"
+        wanted = name.rstrip("_") + ("_tiles" if loop.kind == "pipelined" else "_stop")
         return declare_once(context, wanted, value)
     return value
 

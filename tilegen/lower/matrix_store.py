@@ -42,7 +42,6 @@ def matrix_store(context: Context, loop: Loop, partition: Fragment) -> list[CStm
         return None
     count = 4 if found.columns % 2 == 0 else 2
     context.primitive("stmatrix", count=count, transpose=found.transposed)
-    context.note_vector(found.target)
     outer = partition.registers[:-1]
     mi = Name("mi") if outer else None
     rounds = found.columns * 2 // count

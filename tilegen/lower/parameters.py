@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.ir.expressions import Var
-from tilegen.ir.nodes import AtomicElement, AtomicTile, Buffer, If
+from tilegen.ir.nodes import AtomicElement, AtomicTile, Buffer, CustomOperation, If
 from tilegen.lower.context import Context
 from tilegen.lower.contract import VECTOR_BYTES, row_divisors
 from tilegen.lower.scalar import extent_expression, row_pitch
@@ -67,12 +67,25 @@ def tensor_arguments(context: Context) -> tuple[TensorArgument, ...]:
                 tuple(extent_expression(context, extent, named=False) for extent in tensor.shape),
                 strides,
                 _role(context, tensor),
-                VECTOR_BYTES,
+                _alignment(context, tensor),
                 zeroed=_accumulated(context, tensor),
                 notes=(assumed[last.name],) if isinstance(last, Var) and last.name in assumed else (),
             )
         )
     return (*arguments, *context.scratch.values())
+
+
+def _alignment(context: Context, tensor: Buffer) -> int:
+    """Bytes that the tensor's address must be a multiple of: those of the widest access. What an operation of the
+    user's own does with a tensor is not known."""
+    mapped = any(entry.tensor == tensor.name for entry in context.maps.values())
+    custom = any(
+        isinstance(s, CustomOperation) and any(region.buffer == tensor for region in (*s.reads, *s.writes))
+        for s in each_statement(context.program.kernel.body)
+    )
+    if mapped or custom:
+        return VECTOR_BYTES
+    return max(1, tensor.dtype.bits // 8, context.vectorised.get(tensor.name, 1))
 
 
 def _role(context: Context, tensor: Buffer) -> str:
@@ -110,7 +123,7 @@ class _RowRequirement:
 def _row_requirements(context: Context) -> list[_RowRequirement]:
     """What vector accesses assume of dynamic row lengths."""
     assumed = row_divisors(context.program)
-    wide = {**context.vectorised, **{entry.tensor: None for entry in context.maps.values()}}
+    wide = {*context.vectorised, *(entry.tensor for entry in context.maps.values())}
     rows = [tensor.shape[-1] for tensor in context.program.tensors if tensor.name in wide]
     found = []
     for var in context.program.extents:
@@ -121,12 +134,17 @@ def _row_requirements(context: Context) -> list[_RowRequirement]:
 
 
 def requirements_of(context: Context) -> tuple[Requirement, ...]:
-    """What the text assumes of dynamic extents."""
+    """What the text assumes of dynamic extents, and what the program says of them."""
     rows = tuple(
         Requirement(c.operation("==", c.mod(row.extent, row.divisor), 0), row.text)
         for row in _row_requirements(context)
     )
-    return (*rows, *_span_requirements(context))
+    stated = tuple(
+        Requirement(extent_expression(context, assumption.condition, named=False), assumption.text)
+        for assumption in context.program.assumptions
+        if assumption.text not in {row.text for row in rows}
+    )
+    return (*rows, *stated, *_span_requirements(context))
 
 
 def _span_requirements(context: Context) -> list[Requirement]:

@@ -25,7 +25,7 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
     stages = context.plan.stages[loop]
     copies = staged_copies(context.program.kernel, loop, context.decisions)
     uniform = len({depth for _, depth in context.plan.stages.items()}) == 1
-    depth = context.constant("kStages" if uniform else f"kStages{loop.var.name}", stages)
+    depth = context.constant("kStages" if uniform else f"kStages{loop.var.name.rstrip('_')}", stages)
     for name in ("cp_async_commit", "cp_async_wait"):
         context.primitive(name)
     head = loop_head(context, loop)

@@ -75,7 +75,7 @@ def window(
         context.window_rows[key] = max(context.window_rows.get(key, 0), region.tile[0])
     if within is not None:
         rows = Ternary(within, rows, Literal(0))
-    context.vectorised[buffer.name] = None
+    context.note_vector(FULL_ACCESS, buffer)
     value = Braces((Prefix("&", global_element(context, buffer, offsets)), rows, columns, pitch))
     return [
         Declare(f"TileWindow<{element}>", name, value, const=True),

@@ -35,7 +35,7 @@ def vector_copy(access: ElementAccess) -> list[CStmt] | None:
     if missing is not None:
         value = Ternary(missing, value, zero_vector(source.dtype, width, access.language.language))
     moved = AssignC(_vector(access, store, width), value)
-    access.context.note_vector(store.buffer, load.buffer)
+    access.context.note_vector(width * source.dtype.bytes, store.buffer, load.buffer)
     return [moved] if condition is None else [IfC(condition, (moved,))]
 
 
@@ -47,7 +47,7 @@ def _atomic(access: ElementAccess, store: Access, load: Access) -> list[CStmt] |
     atomic = vector_atomic(access.context.target, "add", store.buffer, width)
     assert atomic is not None and atomic.elements == width, "the loop's step is what the instruction adds"
     access.context.align(load.buffer.name, width * load.buffer.dtype.bytes)
-    access.context.note_vector(store.buffer)
+    access.context.note_vector(width * store.buffer.dtype.bytes, store.buffer)
     values = access.element(load.buffer, load.indices, Literal(0))
     target = access.element(store.buffer, store.indices, Literal(0))
     update = vector_update(access.context, atomic, target, values)

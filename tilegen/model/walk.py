@@ -15,7 +15,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _FIELDS: dict[type[Any], tuple[str, ...]] = {}
 
 
-def _parts(kind: type[Any]) -> tuple[str, ...]:
+def fields_of(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a class of nodes; none for other classes."""
     found = _FIELDS.get(kind)
     if found is None:
@@ -34,7 +34,7 @@ def each_name(node: object) -> Iterator[str]:
         elif isinstance(top, tuple | list):
             stack.extend(reversed(top))
         else:
-            parts = _parts(type(top))
+            parts = fields_of(type(top))
             if "type_name" in parts:
                 yield from _IDENTIFIER.findall(top.type_name)
             stack.extend(getattr(top, part) for part in reversed(parts) if part != "type_name")

@@ -21,7 +21,25 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.walk import each_node, each_statement, loaded
 
-__all__ = ["each_node", "each_statement", "loaded", "reads", "stands_in_loop", "variables", "writes"]
+__all__ = [
+    "each_node",
+    "each_statement",
+    "loaded",
+    "reads",
+    "stands_in_loop",
+    "variables",
+    "wanted_stages",
+    "writes",
+]
+
+_STAGES = (
+    2  # of a loop that leaves them to the schedule, where they fit: one is read while the next is filled
+)
+
+
+def wanted_stages(loop: For) -> int:
+    """Shared buffers a tile of a pipelined loop, as the program asks; two where it leaves the number open."""
+    return _STAGES if loop.num_stages is None else max(1, loop.num_stages)
 
 
 def stands_in_loop(body: tuple[Stmt, ...], statement: Stmt) -> bool:

@@ -14,7 +14,7 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Copy, For, Kernel
 from tilegen.schedule.analysis import each_statement, variables
-from tilegen.target import Target
+from tilegen.target import Target, load_target, target_names
 
 SWIZZLE_ROWS = 8  # shares of a tile begin at whole swizzle atoms
 
@@ -44,15 +44,15 @@ def check_cluster(kernel: Kernel, target: Target) -> None:
     if not target.has("cluster"):
         raise ProgramError(
             kernel.location,
-            f"{target.name} has no clusters of blocks",
-            remedy="drop cluster_dims for this target",
+            f"cluster_dims asks for {size} blocks a cluster, but {target.name} has no clusters",
+            remedy=f"leave cluster_dims out here; {' and '.join(_clustering())} can run it",
         )
     limit = target.limits.cluster_blocks
     if size > limit:
         raise ProgramError(
             kernel.location,
-            f"a cluster of {size} blocks; {target.name} runs at most {limit}",
-            remedy="make it smaller",
+            f"cluster_dims asks for {size} blocks a cluster, but {target.name} runs at most {limit}",
+            remedy=f"make its product {limit} or less",
         )
     if sum(extent > 1 for extent in kernel.cluster) > 1 or cluster_axis(kernel.cluster) >= len(kernel.grid):
         raise ProgramError(
@@ -60,6 +60,11 @@ def check_cluster(kernel: Kernel, target: Target) -> None:
             f"a cluster of {kernel.cluster} blocks does not lie along one axis of the grid",
             remedy="give cluster_dims one extent above 1, along an axis that the grid has",
         )
+
+
+def _clustering() -> list[str]:
+    """The targets that have clusters."""
+    return [name for name in target_names() if load_target(name).has("cluster")]
 
 
 def multicasts(kernel: Kernel, copies: tuple[Copy, ...], decisions: Decisions) -> tuple[Multicast, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Program
+from tilegen.schedule.clusters import check_cluster
 from tilegen.schedule.defer_sums import find_deferred_sums
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_multistage import plan_multistage
@@ -20,8 +21,9 @@ def plan_kernel(program: Program, target: Target, decisions: Decisions) -> Plan:
     """The first kind of schedule that fits; each says in `reasons` why a better one did not.
 
     Raises:
-        ProgramError: when the kernel does not fit the target under any (shared memory, threads, registers).
+        ProgramError: when the kernel does not fit the target under any (shared memory, threads, registers, clusters).
     """
+    check_cluster(program.kernel, target)
     reasons: list[str] = []
     for attempt in ATTEMPTS:
         plan = attempt(program, target, decisions)

@@ -6,6 +6,7 @@ left, so that the copies for a later tile may overwrite it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 
 from tilegen.diagnostics import ProgramError
@@ -13,7 +14,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.loops import as_loop
 from tilegen.inference.vector_access import aligned_elements
 from tilegen.ir.nodes import Copy, For, Kernel, Program
-from tilegen.schedule.analysis import each_statement, writes
+from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.rasterise import default_rasterisation
@@ -29,30 +30,29 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
     if not target.has("cp_async"):
         return ""
     kernel = program.kernel
-    rings: dict[str, int] = {}
     loops: list[tuple[For, tuple[Copy, ...]]] = []
     reasons: list[str] = []
     for statement in each_statement(kernel.body):
-        if isinstance(statement, For) and statement.kind == "pipelined" and (statement.num_stages or 0) >= 2:
+        if isinstance(statement, For) and statement.kind == "pipelined" and wanted_stages(statement) >= 2:
             copies = staged_copies(kernel, statement, decisions)
             bound = (_bound(kernel, statement, copy, decisions) for copy in _loads(statement))
             reasons += [reason for reason in bound if reason and reason not in reasons]
             if copies:
                 loops.append((statement, copies))
-                rings.update({copy.target.buffer.name: statement.num_stages or 1 for copy in copies})
+    limit = target.limits.shared_bytes_per_block
+    used = _shared_bytes(kernel, decisions, loops)
+    if used > limit:
+        open_loops = [loop.var.name for loop, _ in loops if loop.num_stages is None]
+        reasons += [f"loop {name}: one stage, two do not fit in shared memory" for name in open_loops]
+        loops = [(loop, copies) for loop, copies in loops if loop.num_stages is not None]
+        used = _shared_bytes(kernel, decisions, loops)
     if not loops:
         return "; ".join(reasons)
     check_threads(program, target)
-    used = sum(
-        decisions.shared[buffer.name].bytes * rings.get(buffer.name, 1)
-        for buffer in (*kernel.allocations, *decisions.scratch)
-        if buffer.scope == "shared"
-    )
-    limit = target.limits.shared_bytes_per_block
     if used > limit:
         loop, copies = loops[0]
         stage = sum(decisions.shared[copy.target.buffer.name].bytes for copy in copies)
-        fitting = (loop.num_stages or 1) - -(-(used - limit) // stage)
+        fitting = wanted_stages(loop) - -(-(used - limit) // stage)
         remedy = (
             f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
         )
@@ -73,9 +73,19 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
         rasterisation=kernel.rasterisation or default_rasterisation(kernel, target),
     )
     for loop, _ in loops:
-        plan.stages[loop] = loop.num_stages or 1
+        plan.stages[loop] = wanted_stages(loop)
     plan.reasons += reasons
     return plan
+
+
+def _shared_bytes(kernel: Kernel, decisions: Decisions, loops: Sequence[tuple[For, tuple[Copy, ...]]]) -> int:
+    """Shared memory with rings for what these loops load ahead."""
+    rings = {copy.target.buffer.name: wanted_stages(loop) for loop, copies in loops for copy in copies}
+    return sum(
+        decisions.shared[buffer.name].bytes * rings.get(buffer.name, 1)
+        for buffer in (*kernel.allocations, *decisions.scratch)
+        if buffer.scope == "shared"
+    )
 
 
 def staged_copies(kernel: Kernel, loop: For, decisions: Decisions) -> tuple[Copy, ...]:

@@ -14,7 +14,7 @@ from tilegen.inference.gemm_mfma import operand_conflicts
 from tilegen.ir.affine import Ranges
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, For, Persistent, Program, Stmt
-from tilegen.schedule.analysis import each_statement, writes
+from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.run_ahead import bound_to_iteration
@@ -118,7 +118,7 @@ def _prefetched(
     for statement in each_statement(program.kernel.body):
         if not isinstance(statement, For) or statement.kind != "pipelined":
             continue
-        if (statement.num_stages or 0) < 2:
+        if wanted_stages(statement) < 2:
             continue
         copies = prefetched_copies(statement, program, decisions, target)
         if isinstance(copies, str):
@@ -150,9 +150,10 @@ def _words(loop: For, copies: tuple[TileCopy, ...], stages: int) -> str:
     if len(direct) < len(copies):
         steps.append(f"tile {k} + 2 global -> registers, tile {k} + 1 registers -> LDS")
     held = f"{stages} in LDS" + (", 1 in registers" if len(direct) < len(copies) else "")
+    chosen = "stages that fit" if loop.num_stages is None else f"num_stages={loop.num_stages}"
     barriers = "one barrier" if stages > 1 else "two barriers"
     ways = ", ".join((*steps, f"tile {k} LDS -> operands"))
-    return f"{k}: {ways}; num_stages={loop.num_stages}: {held}; {barriers} a tile"
+    return f"{k}: {ways}; {chosen}: {held}; {barriers} a tile"
 
 
 def _count_conflicts(program: Program, decisions: Decisions, target: Target) -> None:

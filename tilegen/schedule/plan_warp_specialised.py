@@ -11,8 +11,8 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Persistent, Program, Stmt
-from tilegen.schedule.analysis import each_statement, loaded, reads, variables, writes
-from tilegen.schedule.clusters import check_cluster, multicasts
+from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
+from tilegen.schedule.clusters import multicasts
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers
@@ -48,7 +48,7 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
         return problems[0] if problems else ""
     if problems:
         return problems[0]
-    hand_overs = _hand_overs(kernel, found, decisions)
+    hand_overs, reasons = _fitting_hand_overs(kernel, found, decisions, target)
     consumers = kernel.threads // warpgroup
     plan = Plan(
         kind="warp_specialised",
@@ -60,12 +60,12 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
         cluster=kernel.cluster,
         rasterisation=kernel.rasterisation or default_rasterisation(kernel, target),
         hand_overs=hand_overs,
+        reasons=reasons,
     )
     for entry in found:
         plan.tma[entry.copy] = True
-    check_cluster(kernel, target)
     plan.multicasts = multicasts(kernel, tuple(entry.copy for entry in found), decisions)
-    used = _ring_bytes(hand_overs) + _other_shared(kernel, hand_overs, decisions)
+    used = _shared_bytes(kernel, hand_overs, decisions)
     _require_shared(kernel, target, used, hand_overs)
     used += _stage_stores(kernel, plan, decisions, target, used)
     plan.blocks_per_multiprocessor = _residency(kernel, plan, decisions, target, used)
@@ -141,6 +141,19 @@ def _own_writes(statement: Stmt) -> tuple[Buffer, ...]:
     return () if isinstance(statement, For | If | Persistent) else writes(statement)
 
 
+def _fitting_hand_overs(
+    kernel: Kernel, found: list[_Found], decisions: Decisions, target: Target
+) -> tuple[tuple[HandOver, ...], list[str]]:
+    """The hand-overs, with one stage for loops that leave the number open where more do not fit, and why so."""
+    hand_overs = _hand_overs(kernel, found, decisions)
+    if _rounded(_shared_bytes(kernel, hand_overs, decisions)) <= target.limits.shared_bytes_per_block:
+        return hand_overs, []
+    open_loops = {h.loop.var.name: None for h in hand_overs if h.loop and h.loop.num_stages is None}
+    reasons = [f"loop {name}: one stage, two do not fit in shared memory" for name in open_loops]
+    single = (replace(h, stages=1) if h.loop and h.loop.num_stages is None else h for h in hand_overs)
+    return tuple(single), reasons
+
+
 def _hand_overs(kernel: Kernel, found: list[_Found], decisions: Decisions) -> tuple[HandOver, ...]:
     """Copies of one loop that share their first consumer become one hand-over."""
     groups: list[tuple[For | None, Stmt | None, list[Copy]]] = []
@@ -155,7 +168,7 @@ def _hand_overs(kernel: Kernel, found: list[_Found], decisions: Decisions) -> tu
     hand_overs = []
     for loop, _, copies in groups:
         buffers = tuple(copy.target.buffer.name for copy in copies)
-        stages = max(1, loop.num_stages or 1) if loop is not None else 1
+        stages = wanted_stages(loop) if loop is not None else 1
         size = sum(decisions.shared[name].bytes for name in buffers)
         name = "" if len(groups) == 1 else buffers[0].removesuffix("_shared")
         by_warps = loop is not None and _read_by_threads(loop, buffers, decisions)
@@ -204,19 +217,22 @@ def _read_by_threads(loop: For, buffers: tuple[str, ...], decisions: Decisions) 
 # ------------------------------------------------------------------------------------------- shared memory
 
 
-def _ring_bytes(hand_overs: tuple[HandOver, ...]) -> int:
-    return sum(h.stages * (h.bytes + 2 * BARRIER_BYTES) for h in hand_overs)
-
-
-def _other_shared(kernel: Kernel, hand_overs: tuple[HandOver, ...], decisions: Decisions) -> int:
+def _shared_bytes(kernel: Kernel, hand_overs: tuple[HandOver, ...], decisions: Decisions) -> int:
+    """Bytes of rings with their barriers, and of the other tiles."""
     rings = {name for hand_over in hand_overs for name in hand_over.buffers}
-    shared = [b for b in kernel.allocations if b.scope == "shared" and b.name not in rings]
-    return sum(decisions.shared[buffer.name].bytes for buffer in shared)
+    others = [b for b in kernel.allocations if b.scope == "shared" and b.name not in rings]
+    return sum(h.stages * (h.bytes + 2 * BARRIER_BYTES) for h in hand_overs) + sum(
+        decisions.shared[buffer.name].bytes for buffer in others
+    )
+
+
+def _rounded(used: int) -> int:
+    return -(-used // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
 
 
 def _require_shared(kernel: Kernel, target: Target, used: int, hand_overs: tuple[HandOver, ...]) -> None:
     limit = target.limits.shared_bytes_per_block
-    total = -(-used // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+    total = _rounded(used)
     if total <= limit:
         return
     ring = max(hand_overs, key=lambda h: h.stages * h.bytes)
@@ -290,7 +306,7 @@ def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> st
 def _residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
     """As many blocks a multiprocessor as shared memory and registers allow, at most MOST_RESIDENT."""
     limits = target.limits
-    size = -(-used // SHARED_ALIGNMENT) * SHARED_ALIGNMENT + limits.reserved_shared_bytes
+    size = _rounded(used) + limits.reserved_shared_bytes
     needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
     for resident in range(MOST_RESIDENT, 1, -1):
         if (

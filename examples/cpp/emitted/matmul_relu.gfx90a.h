@@ -10,6 +10,9 @@
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0
 //            B  fp16 [K, N] row-major, 16-byte aligned, N % 8 == 0
 //            C  fp16 [M, N] row-major, 16-byte aligned, N % 8 == 0
+//            Requires 128 rows of A span less than 2 GiB.
+//            Requires 32 rows of B span less than 2 GiB.
+//            Requires 128 rows of C span less than 2 GiB.
 //            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts

@@ -87,12 +87,14 @@ class Job {
     Config& config = machine.config;
     machine.seed();
     std::size_t bytes = 2 * Memory::kChunk;
-    for (const Tensor& tensor : tensors_) bytes += Memory::footprint(tensor.bytes);
+    for (const Tensor& tensor : tensors_) bytes += Memory::footprint(tensor.alignment + tensor.bytes);
     bytes += (config.multiprocessors + config.cluster_blocks()) * Memory::footprint(config.shared_bytes);
     machine.memory.reserve(bytes);
     std::ifstream data(data_path_, std::ios::binary);
     for (Tensor& tensor : tensors_) {
-      tensor.region = &machine.memory.add(Space::kGlobal, tensor.name, tensor.bytes, tensor.granule_shift);
+      // As little aligned as the contract allows
+      tensor.region =
+          &machine.memory.add(Space::kGlobal, tensor.name, tensor.bytes, tensor.granule_shift, tensor.alignment);
       tensor.region->read_only = tensor.role == "input";
       tensor.region->initialised = tensor.role != "output";
       data.read(reinterpret_cast<char*>(tensor.region->begin), std::streamsize(tensor.bytes));
@@ -124,7 +126,8 @@ class Job {
     std::string name;
     std::size_t bytes = 0;
     unsigned granule_shift = 0;
-    std::string role;  // input, output, inout
+    std::string role;           // input, output, inout
+    std::size_t alignment = 0;  // bytes that the caller promises
     Region* region = nullptr;
   };
 
@@ -170,7 +173,7 @@ class Job {
       line >> timeout_;
     } else if (word == "tensor") {
       Tensor tensor;
-      line >> tensor.name >> tensor.bytes >> tensor.granule_shift >> tensor.role;
+      line >> tensor.name >> tensor.bytes >> tensor.granule_shift >> tensor.role >> tensor.alignment;
       tensors_.push_back(tensor);
     } else if (word == "pointer") {
       Argument argument{Argument::kPointer, 0, {}};

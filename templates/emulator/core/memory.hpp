@@ -101,7 +101,7 @@ inline const char* verb(Touch touch) {
 
 class Memory {
  public:
-  static constexpr std::size_t kChunk = 1 << 16;  // regions start on a chunk and are followed by a free one
+  static constexpr std::size_t kChunk = 1 << 16;  // regions start in a chunk of their own, with a free one behind
 
   void reserve(std::size_t bytes) {
     bytes_ = (bytes + kChunk - 1) / kChunk * kChunk;
@@ -113,13 +113,14 @@ class Memory {
 
   static std::size_t footprint(std::size_t bytes) { return (bytes + kChunk - 1) / kChunk * kChunk + kChunk; }
 
-  Region& add(Space space, const std::string& name, std::size_t bytes, unsigned granule_shift) {
-    const std::uintptr_t begin = begin_ + next_;
+  // `offset` bytes into a chunk
+  Region& add(Space space, const std::string& name, std::size_t bytes, unsigned granule_shift, std::size_t offset = 0) {
+    const std::uintptr_t begin = begin_ + next_ + offset;
     regions_.push_back(std::make_unique<Region>(Region{space, name, begin, bytes, granule_shift}));
     Region& region = *regions_.back();
-    for (std::size_t chunk = next_ / kChunk; chunk * kChunk < next_ + bytes; ++chunk)
+    for (std::size_t chunk = next_ / kChunk; chunk * kChunk < next_ + offset + bytes; ++chunk)
       chunks_[chunk] = std::uint16_t(regions_.size());
-    next_ += footprint(bytes);
+    next_ += footprint(offset + bytes);
     region.cells = make_cells(region);
     return region;
   }
@@ -141,7 +142,8 @@ class Memory {
     if (static_ != nullptr && address - static_->begin < static_->bytes) return static_;
     if (address - begin_ >= bytes_) return nullptr;
     const unsigned index = chunks_[(address - begin_) / kChunk];
-    return index == 0 || address >= regions_[index - 1]->end() ? nullptr : regions_[index - 1].get();
+    if (index == 0 || address < regions_[index - 1]->begin || address >= regions_[index - 1]->end()) return nullptr;
+    return regions_[index - 1].get();
   }
 
   // The region that holds all these bytes; reports the access as out of bounds if there is none.

@@ -1,5 +1,15 @@
 """What each word of the language does in a tile program. Importing this package registers all of them."""
 
-from tilegen.frontend.handlers import atomics, builtins, custom, kernel, loops, scalars, tensors, tiles
+from tilegen.frontend.handlers import (
+    assumptions,
+    atomics,
+    builtins,
+    custom,
+    kernel,
+    loops,
+    scalars,
+    tensors,
+    tiles,
+)
 
-__all__ = ["atomics", "builtins", "custom", "kernel", "loops", "scalars", "tensors", "tiles"]
+__all__ = ["assumptions", "atomics", "builtins", "custom", "kernel", "loops", "scalars", "tensors", "tiles"]

@@ -14,6 +14,21 @@ from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr, Var
 from tilegen.ir.nodes import Buffer, LayoutAnnotation, Rasterisation, Scope, SyncThreads
 from tilegen.ir.types import int32
+from tilegen.language.kernel import TargetFacts
+
+
+@handles("target")
+def _target(call: WordCall) -> TargetFacts:
+    machine = call.context.machine
+    if machine is None:
+        call.context.fail(call.node, "no target is given", "emit the program for a target")
+    return TargetFacts(
+        machine.name,
+        machine.language,
+        machine.limits.shared_bytes_per_block,
+        machine.limits.warp_size,
+        machine.has("wgmma"),
+    )
 
 
 @handles("Kernel")
