@@ -114,11 +114,12 @@ def _all(target: Target) -> Iterator[Schedule]:
 
 
 def _hopper(target: Target) -> Iterator[Schedule]:
-    """Tiles of warpgroups of 64 rows each or two times 64, as deep a ring as shared memory holds with a staged
-    output beside it, or without."""
+    """Tiles of warpgroups of 64 rows each or two times 64, and lower ones by mma.sync for few rows; as deep a ring as
+    shared memory holds with a staged output beside it, or without."""
     tiles = (
         (128, 256, 256), (256, 128, 256), (128, 192, 256), (128, 128, 256), (128, 224, 256), (192, 128, 384),
         (64, 256, 128), (64, 224, 128), (64, 192, 128), (64, 128, 128), (128, 128, 128), (64, 64, 128),
+        (16, 256, 128), (16, 128, 128), (32, 128, 128),
     )  # fmt: skip
     for block_m, block_n, threads in tiles:
         for block_k in (64, 128):
