@@ -27,7 +27,7 @@ from tilegen.target import load_target
 from tilegen.toolchain import build_cuda, build_hip, compile_cuda, compile_hip
 
 MODELS = {"cuda": matmul_model, "hip": hip_model}
-SECTIONS = ["device types", "configuration", "device primitives", "device helpers", "kernel", "host"]
+SECTIONS = ["configuration", "device primitives", "device helpers", "kernel", "host"]
 
 
 @pytest.mark.parametrize("language", MODELS)

@@ -22,6 +22,10 @@ from tilegen.toolchain.cuda import compile_cuda
 
 _RULES = {rule.name: rule for rule in primitive_rules("cuda")}
 _MATRIX_COLUMNS = (8, 40, 96, 256)
+_FIXED = {  # of wgmma with fixed majors; a file has an instruction in one form
+    "SS": {16: "K, K", 48: "K, MN", 104: "MN, K", 248: "MN, MN"},
+    "RS": {16: "K", 248: "MN"},
+}
 
 # How a kernel uses each primitive; `g` is a float pointer, `s` shared storage, `map` a tensor map.
 _USES = {
@@ -58,8 +62,15 @@ _USES = {
 
 def _every_primitive() -> list[Primitive]:
     """Each rule with all its parameters; of wgmma's n, a few."""
-    found = []
+    found = [
+        Primitive.of("wgmma_fixed", n=n, a=a, d="f32", source=source, majors=majors)
+        for source, forms in _FIXED.items()
+        for n, majors in forms.items()
+        for a in ("f16", "bf16")
+    ]
     for rule in _RULES.values():
+        if rule.name == "wgmma_fixed":
+            continue
         names = [name for name, _ in rule.choices]
         for values in itertools.product(*(choices for _, choices in rule.choices)):
             if rule.name != "wgmma" or values[0] in _MATRIX_COLUMNS:
@@ -97,6 +108,11 @@ def _use(primitive: Primitive) -> str:
             return f"g[10] = descriptor_sw{values['swizzle']}(&s, 16, 1024);"
         case "wgmma_run" | "wgmma_operands":
             return ";"  # macros of the instructions' texts
+        case "wgmma_fixed":
+            name = f"SM90_64x{values['n']}x16_F32{kind}{kind}_{values['source']}"
+            a, operand = ("", "n") if values["source"] == "SS" else ("u32 a[4] = {}; ", "a")
+            registers = int(values["n"]) // 2
+            return f"{{ float d[{registers}] = {{}}; {a}{name}::fma(d, {operand}, n, n > 0); g[13] = d[0]; }}"
         case "wgmma":
             name = f"SM90_64x{values['n']}x16_F32{kind}{kind}_{values['source']}"
             registers = int(values["n"]) // 2
@@ -196,6 +212,10 @@ def test_parameters_are_checked() -> None:
         render_primitives([Primitive.of("tma_store", rank=6)], "cuda")
     with pytest.raises(UnknownPrimitive, match="takes the parameters rank, multicast, not rank"):
         render_primitives([Primitive.of("tma_load", rank=2)], "cuda")
+    with pytest.raises(UnknownPrimitive, match="RS operands has no majors K, MN"):
+        render_primitives(
+            [Primitive.of("wgmma_fixed", n=64, a="f16", d="f32", source="RS", majors="K, MN")], "cuda"
+        )
 
 
 def test_every_primitive_compiles_for_the_device(require_tool: Callable[[str], None]) -> None:

@@ -8,11 +8,8 @@
 //            block 256 threads = 4 waves
 //            static LDS 65,536 bytes
 //
-// Arguments  Q    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            K    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            V    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            LSE  fp32 [4, 32, 4096] row-major
+// Arguments  Q, K, V, O  fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            LSE         fp32 [4, 32, 4096] row-major
 //            A tensor that is written overlaps no other.
 //
 // Buffer             scope      shape              layout (Shape:Stride, elements)                bytes  bank conflicts
@@ -24,14 +21,11 @@
 // S                  registers  fp32 [128, 64]     ((32, 2, 4), (8, 4)):((64, 8, 2048), (1, 16)) -> 32 a thread
 // P                  registers  fp16 [128, 64]     ((32, 2, 4), (8, 4)):((64, 8, 2048), (1, 16)) -> 32 a thread
 // O_local            registers  fp32 [128, 128]    ((32, 2, 4), (8, 8)):((128, 8, 4096), (1, 16)) -> 64 a thread
-// m, m_old, alpha,   registers  fp32 [128]         ((32, 2, 4), 1):((1, 0, 32), 0) -> 1 a thread
-// l, l_block
+// m, m_old, alpha, l registers  fp32 [128]         ((32, 2, 4), 1):((1, 0, 32), 0) -> 1 a thread
 //
 // Pipeline   j: tile j + 2 global -> registers, tile j + 1 registers -> LDS, tile j LDS -> operands; stages that fit: 1
 //            in LDS, 1 in registers; two barriers a tile
 //            math by mfma_f32_32x32x8_f16
-//            attention.py:50 runs only in iterations that the border of its mask crosses
-//            l: each lane sums for itself, lanes meet once behind the loop
 
 #ifndef __HIPCC_RTC__
 #include <hip/hip_runtime.h>
@@ -39,10 +33,7 @@
 
 namespace {
 
-// --------------------------------------------------------------------------------------------- device types
-
 #define TILEGEN_DEVICE __device__ __forceinline__
-
 using u32 = unsigned int;
 using u64 = unsigned long long;
 using fp16 = _Float16;
@@ -145,7 +136,6 @@ TILEGEN_DEVICE void wave_sync_lds() {
   __builtin_amdgcn_wave_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
-
 // clang-format on
 
 // --------------------------------------------------------------------------------------------- device helpers
@@ -182,7 +172,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     attention(const fp16* __restrict__ Q, const fp16* __restrict__ K, const fp16* __restrict__ V, fp16* __restrict__ O,
               float* __restrict__ LSE) {
   SharedStorage& shared = shared_storage<SharedStorage>();
-
   const int bx = blockIdx.x;
   const int h = blockIdx.y;
   const int b = blockIdx.z;
@@ -199,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   alignas(16) fp16 P[1][4][8];
   // [r] is element 32 * wave + lane % 32 + 32 * r
   float m[1] = {-infinity()};  // attention.py:45  T.fill(m, -T.infinity(T.float32))
-  float m_old[1], alpha[1], l_block[1];
+  float m_old[1], alpha[1];
   float l[1] = {};  // attention.py:44  T.fill(l, 0)
 
   // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
@@ -300,9 +289,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       for (int ni = 0; ni < 2; ++ni) mfma_f32_32x32x8_f16(high_half(b_2[ni]), high_half(a[0]), S[0][ni]);
     }
 
-    // attention.py:50  for i, n in T.Parallel(block_M, block_N)
-    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
-      // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+    // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {  // else the mask hides nothing
 #pragma unroll
       for (int ni = 0; ni < 2; ++ni)
 #pragma unroll
@@ -334,15 +322,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
       for (int r = 0; r < 16; ++r) S[0][ni][r] = exp2f(S[0][ni][r] * kScale - m[0] * kScale);
 
+    // attention.py:61  l[i] = l[i] * alpha[i] + l_block[i]
+    l[0] *= alpha[0];
+
     // attention.py:59  T.reduce_sum(S, l_block, dim=1)
-    l_block[0] = 0.0f;
 #pragma unroll
     for (int ni = 0; ni < 2; ++ni)
 #pragma unroll
-      for (int r = 0; r < 16; r += 4) l_block[0] += S[0][ni][r] + S[0][ni][r + 1] + (S[0][ni][r + 2] + S[0][ni][r + 3]);
-
-    // attention.py:61  l[i] = l[i] * alpha[i] + l_block[i]
-    l[0] = l[0] * alpha[0] + l_block[0];
+      for (int r = 0; r < 16; r += 4) l[0] += S[0][ni][r] + S[0][ni][r + 1] + (S[0][ni][r + 2] + S[0][ni][r + 3]);
 
     // attention.py:62  T.copy(S, P)
 #pragma unroll
@@ -388,7 +375,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni) hold_accumulators(O_local[0][ni]);
 
-  // attention.py:59
+  // attention.py:59: the sums of a row's lanes, which each lane has kept for itself
   l[0] += __shfl_xor(l[0], 32);
 
   // Epilogue

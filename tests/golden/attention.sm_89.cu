@@ -8,11 +8,9 @@
 //            block 256 threads = 8 warps
 //            dynamic shared memory 98,304 bytes
 //
-// Arguments  Q    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            K    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            V    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            O    fp16 [4, 4096, 32, 128] row-major, 4-byte aligned
-//            LSE  fp32 [4, 32, 4096] row-major
+// Arguments  Q, K, V  fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            O        fp16 [4, 4096, 32, 128] row-major, 4-byte aligned
+//            LSE      fp32 [4, 32, 4096] row-major
 //            A tensor that is written overlaps no other.
 //
 // Buffer             scope      shape              layout (Shape:Stride, elements)              bytes  bank conflicts
@@ -23,13 +21,10 @@
 // P                  registers  fp16 [128, 64]     ((4, 8, 8), (2, 2, 8)):((2, 64, 1024), (1, 512, 8)) -> 32 a thread
 // O_local            registers  fp32 [128, 128]    ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8))
 //                                                    -> 64 a thread
-// m, m_old, alpha,   registers  fp32 [128]         ((4, 8, 8), 2):((0, 1, 16), 8) -> 2 a thread
-// l, l_block
+// m, m_old, alpha, l registers  fp32 [128]         ((4, 8, 8), 2):((0, 1, 16), 8) -> 2 a thread
 //
 // Pipeline   loop j: 2 stages, loads by cp.async 1 iteration ahead; one barrier an iteration
 //            math by SM80_16x8x16_F32F16F16F32_TN
-//            attention.py:50 runs only in iterations that the border of its mask crosses
-//            l: each lane sums for itself, lanes meet once behind the loop
 
 #include <cuda_fp16.h>
 
@@ -39,10 +34,7 @@
 
 namespace {
 
-// --------------------------------------------------------------------------------------------- device types
-
 #define TILEGEN_DEVICE __device__ __forceinline__
-
 using u32 = unsigned int;
 using i64 = long long;
 using u64 = unsigned long long;
@@ -67,7 +59,6 @@ struct alignas(1024) SharedStorage {
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
-
 static_assert(kSharedBytes == 98304, "the shared memory that the header above states");
 
 // --------------------------------------------------------------------------------------------- device primitives
@@ -76,25 +67,22 @@ static_assert(kSharedBytes == 98304, "the shared memory that the header above st
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-// Dynamic shared memory, laid out as Storage
-template <class Storage>
+template <class Storage>  // the layout of dynamic shared memory
 TILEGEN_DEVICE Storage& shared_storage() {
   extern __shared__ __align__(1024) char shared_bytes[];
   return *reinterpret_cast<Storage*>(shared_bytes);
 }
 
 // cp.async: PTX ISA 9.7.9.25
-// 16 bytes, past L1; zeros where the source is not inside.
-struct SM80_CP_ASYNC_CACHEGLOBAL_ZFILL {
-  static TILEGEN_DEVICE void copy(void* shared, const void* global, bool inside) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 : : "r"(shared_address(shared)), "l"(global), "r"(inside ? 16 : 0) : "memory");
+// 16 bytes, past L1.
+struct SM80_CP_ASYNC_CACHEGLOBAL {
+  static TILEGEN_DEVICE void copy(void* shared, const void* global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(shared_address(shared)), "l"(global) : "memory");
   }
 };
 
 TILEGEN_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// At most kPending of the thread's groups are still under way.
-template <int kPending>
+template <int kPending>  // at most kPending of the thread's groups are still under way
 TILEGEN_DEVICE void cp_async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(kPending) : "memory"); }
 
 // ldmatrix: PTX ISA 9.7.14.5.15
@@ -104,7 +92,6 @@ TILEGEN_DEVICE void ldmatrix_x4(u32 (&fragment)[4], const void* row) {
                : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
                : "r"(shared_address(row)) : "memory");
 }
-
 // 4 matrices of 8 x 8, transposed; lane 8 i + r points at row r of matrix i.
 TILEGEN_DEVICE void ldmatrix_x4_trans(u32 (&fragment)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -124,11 +111,9 @@ struct SM80_16x8x16_F32F16F16F32_TN {
 
 // ex2: PTX ISA 9.7.3.21; relative error 2^-22, exp2(-inf) = 0
 TILEGEN_DEVICE float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return x;
 }
-
 // clang-format on
 
 // --------------------------------------------------------------------------------------------- device helpers
@@ -143,7 +128,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     attention(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O,
               float* __restrict__ LSE) {
   SharedStorage& shared = shared_storage<SharedStorage>();
-
   const int bx = blockIdx.x;
   const int h = blockIdx.y;
   const int b_ = blockIdx.z;
@@ -161,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // column 2 * (lane % 4) + 16 * ni + r % 2 + 8 * (r / 4)
   alignas(4) half P[1][4][8];
   // [mi][r] is element 16 * warp + lane / 4 + 16 * mi + 8 * r
-  float m[1][2], m_old[1][2], alpha[1][2], l_block[1][2];
+  float m[1][2], m_old[1][2], alpha[1][2];
   float l[1][2] = {};  // attention.py:44  T.fill(l, 0)
 
   // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
@@ -188,9 +172,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int i = 0; i < 4; ++i) {
       const int row = thread / 16 + 16 * i;
       const int column = 8 * (thread % 16);
-      SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(&shared.K_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
-                                            &K_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096],
-                                            j * kBlockN + row < kSK);
+      SM80_CP_ASYNC_CACHEGLOBAL::copy(&shared.K_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
+                                      &K_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096]);
     }
 
     // attention.py:65  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
@@ -198,9 +181,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int i = 0; i < 4; ++i) {
       const int row = thread / 16 + 16 * i;
       const int column = 8 * (thread % 16);
-      SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(&shared.V_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
-                                            &V_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096],
-                                            j * kBlockN + row < kSK);
+      SM80_CP_ASYNC_CACHEGLOBAL::copy(&shared.V_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
+                                      &V_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096]);
     }
   };
 
@@ -228,29 +210,38 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int ni = 0; ni < 8; ++ni)
       for (int r = 0; r < 4; ++r) S[0][ni][r] = 0.0f;
     {
-      u32 a[1][4];
-      u32 b[8][2];
+      u32 a[2][1][4];
+      u32 b[2][8][2];
+      for (int mi = 0; mi < 1; ++mi)
+        ldmatrix_x4(a[0][mi], &shared.Q_shared[lane / 16 / 8][16 * warp + 16 * mi + lane % 16]
+                                              [8 * ((lane / 16 % 8) ^ ((16 * warp + 16 * mi + lane % 16) % 8))]);
+      for (int ni = 0; ni < 8; ni += 2)
+        ldmatrix_x4(reinterpret_cast<u32(&)[4]>(b[0][ni]),
+                    &shared.K_shared[stage][lane / 8 % 2 / 8][8 * ni + lane % 8 + 8 * (lane / 16)]
+                                    [8 * ((lane / 8 % 2 % 8) ^ ((8 * ni + lane % 8 + 8 * (lane / 16)) % 8))]);
 #pragma unroll
-      for (int kk = 0; kk < kD / 16; ++kk) {
+      for (int kk = 0; kk < kD / 16; ++kk) {  // loads run one step of 16 k ahead
+        if (kk + 1 < kD / 16) {
+          for (int mi = 0; mi < 1; ++mi)
+            ldmatrix_x4(
+                a[(kk + 1) % 2][mi],
+                &shared.Q_shared[(2 * (kk + 1) + lane / 16) / 8][16 * warp + 16 * mi + lane % 16]
+                                [8 * (((2 * (kk + 1) + lane / 16) % 8) ^ ((16 * warp + 16 * mi + lane % 16) % 8))]);
+          for (int ni = 0; ni < 8; ni += 2)
+            ldmatrix_x4(reinterpret_cast<u32(&)[4]>(b[(kk + 1) % 2][ni]),
+                        &shared.K_shared[stage][(2 * (kk + 1) + lane / 8 % 2) / 8][8 * ni + lane % 8 + 8 * (lane / 16)]
+                                        [8 * (((2 * (kk + 1) + lane / 8 % 2) % 8) ^
+                                              ((8 * ni + lane % 8 + 8 * (lane / 16)) % 8))]);
+        }
+#pragma unroll
         for (int mi = 0; mi < 1; ++mi)
-          ldmatrix_x4(a[mi],
-                      &shared.Q_shared[(2 * kk + lane / 16) / 8][16 * warp + 16 * mi + lane % 16]
-                                      [8 * (((2 * kk + lane / 16) % 8) ^ ((16 * warp + 16 * mi + lane % 16) % 8))]);
-        for (int ni = 0; ni < 8; ni += 2)
-          ldmatrix_x4(
-              reinterpret_cast<u32(&)[4]>(b[ni]),
-              &shared.K_shared[stage][(2 * kk + lane / 8 % 2) / 8][8 * ni + lane % 8 + 8 * (lane / 16)]
-                              [8 * (((2 * kk + lane / 8 % 2) % 8) ^ ((8 * ni + lane % 8 + 8 * (lane / 16)) % 8))]);
 #pragma unroll
-        for (int mi = 0; mi < 1; ++mi)
-#pragma unroll
-          for (int ni = 0; ni < 8; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(S[mi][ni], a[mi], b[ni]);
+          for (int ni = 0; ni < 8; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(S[mi][ni], a[kk % 2][mi], b[kk % 2][ni]);
       }
     }
 
-    // attention.py:50  for i, n in T.Parallel(block_M, block_N)
-    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
-      // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+    // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {  // else the mask hides nothing
 #pragma unroll
       for (int ni = 0; ni < 8; ++ni)
 #pragma unroll
@@ -282,14 +273,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int ni = 0; ni < 8; ++ni)
       for (int r = 0; r < 4; ++r) S[0][ni][r] = exp2_approx(S[0][ni][r] * kScale - m[0][r / 2] * kScale);
 
+    // attention.py:61  l[i] = l[i] * alpha[i] + l_block[i]
+    for (int r = 0; r < 2; ++r) l[0][r] *= alpha[0][r];
+
     // attention.py:59  T.reduce_sum(S, l_block, dim=1)
-    for (int r = 0; r < 2; ++r) l_block[0][r] = 0.0f;
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
-      for (int r = 0; r < 4; r += 2) l_block[0][r / 2] += S[0][ni][r] + S[0][ni][r + 1];
-
-    // attention.py:61  l[i] = l[i] * alpha[i] + l_block[i]
-    for (int r = 0; r < 2; ++r) l[0][r] = l[0][r] * alpha[0][r] + l_block[0][r];
+      for (int r = 0; r < 4; r += 2) l[0][r / 2] += S[0][ni][r] + S[0][ni][r + 1];
 
     // attention.py:62  T.copy(S, P)
 #pragma unroll
@@ -305,25 +295,33 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
     // attention.py:66  T.gemm(P, V_shared, O_local)
     {
-      u32 b[16][2];
+      u32 b[2][16][2];
 #pragma unroll
-      for (int kk = 0; kk < kBlockN / 16; ++kk) {
+      for (int ni = 0; ni < 16; ni += 2)
+        ldmatrix_x4_trans(
+            reinterpret_cast<u32(&)[4]>(b[0][ni]),
+            &shared.V_shared[stage][(ni + lane / 16) / 8][lane % 16][8 * (((ni + lane / 16) % 8) ^ (lane % 16 % 8))]);
 #pragma unroll
-        for (int ni = 0; ni < 16; ni += 2)
-          ldmatrix_x4_trans(reinterpret_cast<u32(&)[4]>(b[ni]),
-                            &shared.V_shared[stage][(ni + lane / 16) / 8][16 * kk + lane % 16]
-                                            [8 * (((ni + lane / 16) % 8) ^ ((16 * kk + lane % 16) % 8))]);
+      for (int kk = 0; kk < kBlockN / 16; ++kk) {  // loads run one step of 16 k ahead
+        if (kk + 1 < kBlockN / 16) {
+#pragma unroll
+          for (int ni = 0; ni < 16; ni += 2)
+            ldmatrix_x4_trans(reinterpret_cast<u32(&)[4]>(b[(kk + 1) % 2][ni]),
+                              &shared.V_shared[stage][(ni + lane / 16) / 8][16 * (kk + 1) + lane % 16]
+                                              [8 * (((ni + lane / 16) % 8) ^ ((16 * (kk + 1) + lane % 16) % 8))]);
+        }
 #pragma unroll
         for (int mi = 0; mi < 1; ++mi)
 #pragma unroll
           for (int ni = 0; ni < 16; ++ni)
-            SM80_16x8x16_F32F16F16F32_TN::fma(O_local[mi][ni], reinterpret_cast<const u32(&)[4]>(P[mi][kk][0]), b[ni]);
+            SM80_16x8x16_F32F16F16F32_TN::fma(O_local[mi][ni], reinterpret_cast<const u32(&)[4]>(P[mi][kk][0]),
+                                              b[kk % 2][ni]);
       }
     }
   }
   cp_async_wait<0>();
 
-  // attention.py:59
+  // attention.py:59: the sums of a row's lanes, which each lane has kept for itself
   for (int r = 0; r < 2; ++r) {
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 1);
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 2);

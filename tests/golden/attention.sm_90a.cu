@@ -8,35 +8,27 @@
 //            block 384 threads = 1 producer warpgroup + 2 consumer warpgroups
 //            dynamic shared memory 230,400 bytes; registers 168 at entry, then 40 (producer) and 232 (consumer)
 //
-// Arguments  Q             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            K             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            V             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            O             fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+// Arguments  Q, K, V, O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            LSE           fp32 [4, 32, 4096] row-major
 //            tile_counter  int32 [1] contiguous, scratch of no other launch at the same time, set to 0 by the launcher
 //            A tensor that is written overlaps no other.
 //
-// Buffer             scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
-// Q_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// K_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// V_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// O_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
-// S, O_local         registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8))
-//                                                     -> 64 a thread
-// P                  registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8))
-//                                                     -> 64 a thread
-// m, m_old, alpha,   registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8) -> 2 a thread
-// l, l_block
+// Buffer           scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
+// Q_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// K_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// V_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// O_shared         shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
+// S, O_local       registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)) -> 64 a thread
+// P                registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)) -> 64 a thread
+// m, m_old, alpha, registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8) -> 2 a thread
+// l
 //
-// Pipeline   producer: TMA into 2 stages of Q_shared once a tile
+// Pipeline   producer: TMA into 2 stages of Q_shared once a tile, into 2 stages each of K_shared and V_shared ahead of
+//            loop j
 //            producer: draws the block's next tile from tile_counter, behind its loads for this one
-//            producer: TMA into 2 stages of K_shared and 2 stages of V_shared, ahead of loop j; a full and an empty
-//            barrier a stage
 //            consumers: math by SM90_64x128x16_F32F16F16_SS and SM90_64x128x16_F32F16F16_RS
 //            loop j is skewed: O_local of iteration j - 1 runs under the element-wise work on S of iteration j
 //            the 2 consumer warpgroups take turns to issue gemms: one multiplies while the other works
-//            attention.py:50 runs only in iterations that the border of its mask crosses
-//            l: each lane sums for itself, lanes meet once behind the loop
 
 #include <cuda_fp16.h>
 
@@ -51,10 +43,7 @@ struct alignas(64) CUtensorMap {
 
 namespace {
 
-// --------------------------------------------------------------------------------------------- device types
-
 #define TILEGEN_DEVICE __device__ __forceinline__
-
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
@@ -67,8 +56,8 @@ constexpr int kConsumers = 2;                        // warpgroups that compute;
 constexpr int kConsumerRows = kBlockM / kConsumers;  // of a tile, for each of them
 constexpr int kThreads = kWarpgroup * (1 + kConsumers);
 constexpr int kTilesBx = 32;  // T.ceildiv(S_q, block_M)
-constexpr int kTilesH = 32;   // H
-constexpr int kTilesB = 4;    // B
+constexpr int kH = 32;
+constexpr int kB = 4;
 constexpr int kSection = 16;  // blocks of the outer axes that run side by side
 constexpr int kStages = 2;
 constexpr int kD = 128;
@@ -76,13 +65,9 @@ constexpr int kSwizzleColumns = 64;   // float16 elements in one 128-byte swizzl
 constexpr int kEntryRegisters = 168;  // 65,536 over the resident threads, in steps of 8
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
-constexpr u32 kQStageBytes = sizeof(half) * kBlockM * kD;  // of one full barrier
-constexpr int kH = 32;
 constexpr int kSQ = 4096;
 constexpr int kSK = 4096;
-constexpr u32 kKStageBytes = sizeof(half) * kBlockN * kD;  // of one full barrier
-constexpr u32 kVStageBytes = sizeof(half) * kBlockN * kD;  // of one full barrier
-constexpr u32 kAtomBytes = 8 * 128;                        // 8 rows, the period of the 128-byte swizzle
+constexpr u32 kAtomBytes = 8 * 128;  // 8 rows, the period of the 128-byte swizzle
 constexpr float kScale = 0.12751743f;
 constexpr int kTurnBarrier = 4;       // the first of the two that pass the turn to issue gemms
 constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
@@ -100,7 +85,6 @@ struct alignas(1024) SharedStorage {
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
-
 static_assert(kSharedBytes == 230400, "the shared memory that the header above states");
 static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegisters * (1 + kConsumers),
               "the warpgroups ask for more registers than the block owns: setmaxnreg would wait for ever");
@@ -111,8 +95,7 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegi
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-// Dynamic shared memory, laid out as Storage
-template <class Storage>
+template <class Storage>  // the layout of dynamic shared memory
 TILEGEN_DEVICE Storage& shared_storage() {
   extern __shared__ __align__(1024) char shared_bytes[];
   return *reinterpret_cast<Storage*>(shared_bytes);
@@ -122,21 +105,15 @@ TILEGEN_DEVICE Storage& shared_storage() {
 TILEGEN_DEVICE void mbarrier_init(u64& barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(shared_address(&barrier)), "r"(arrivals) : "memory");
 }
-
 TILEGEN_DEVICE void mbarrier_arrive(u64& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(shared_address(&barrier)) : "memory");
 }
-
-// The phase ends after `bytes` more bytes of asynchronous copies.
-TILEGEN_DEVICE void mbarrier_arrive_expect_tx(u64& barrier, u32 bytes) {
+TILEGEN_DEVICE void mbarrier_arrive_expect_tx(u64& barrier, u32 bytes) {  // the phase ends after so many bytes more
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                : : "r"(shared_address(&barrier)), "r"(bytes) : "memory");
 }
-
-// Waits until the phase of this parity has ended.
-TILEGEN_DEVICE void mbarrier_wait(u64& barrier, u32 phase) {
-  asm volatile("{\n.reg .pred done;\nWAIT:\n"
-               "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra WAIT;\n}"
+TILEGEN_DEVICE void mbarrier_wait(u64& barrier, u32 phase) {  // until the phase of this parity has ended
+  asm volatile("{\n.reg .pred p;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra WAIT;\n}"
                : : "r"(shared_address(&barrier)), "r"(phase) : "memory");
 }
 
@@ -145,37 +122,31 @@ TILEGEN_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.rel
 // Plain writes to shared memory become visible to TMA and wgmma.
 TILEGEN_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// TMA: PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.9.25 (groups)
-// Elements out of range arrive as zero.
+// TMA: PTX ISA 9.7.9.27, 9.7.9.25 (groups). Elements out of range are zero when loaded, dropped when stored.
 TILEGEN_DEVICE void tma_load_4d(void* tile, const CUtensorMap& map, int c0, int c1, int c2, int c3, u64& barrier) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
                "[%0], [%1, {%2, %3, %4, %5}], [%6];"
                : : "r"(shared_address(tile)), "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
                    "r"(shared_address(&barrier)) : "memory");
 }
-
-// Elements out of range are dropped.
 TILEGEN_DEVICE void tma_store_4d(const CUtensorMap& map, const void* tile, int c0, int c1, int c2, int c3) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];"
                : : "l"(&map), "r"(shared_address(tile)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
 }
-
 TILEGEN_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // The thread's stores have read shared memory.
 TILEGEN_DEVICE void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
-// stmatrix: PTX ISA 9.7.14.5.16. 4 matrices of 8 x 8; lane 8 i + r points at row r of matrix i.
-TILEGEN_DEVICE void stmatrix_x4(void* row, const u32 (&fragment)[4]) {
+// stmatrix: PTX ISA 9.7.14.5.16. 4 matrices of 8 x 8; lane 8 i + j points at row j of matrix i.
+TILEGEN_DEVICE void stmatrix_x4(void* row, const u32 (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-               : : "r"(shared_address(row)),
-                   "r"(fragment[0]), "r"(fragment[1]), "r"(fragment[2]), "r"(fragment[3]) : "memory");
+               : : "r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 
 // wgmma: PTX ISA 9.7.15
 TILEGEN_DEVICE void warpgroup_arrive() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 TILEGEN_DEVICE void warpgroup_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// At most kPending of the warpgroup's groups are still under way.
-template <int kPending>
+template <int kPending>  // at most kPending of the warpgroup's groups are still under way
 TILEGEN_DEVICE void warpgroup_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(kPending) : "memory"); }
 
 // Shared-memory matrix descriptor under the 128-byte swizzle (9.7.15.5.1); offsets in bytes
@@ -184,12 +155,10 @@ TILEGEN_DEVICE u64 descriptor_sw128(const void* tile, u32 leading_offset, u32 st
   return address | u64(leading_offset >> 4) << 16 | u64(stride_offset >> 4) << 32 | 1ull << 62;
 }
 
-// Operands for 8 accumulators in a row
+// The accumulators of a thread as operands, 8 in a row; below, all of them in an instruction's text and as operands
 #define TILEGEN_RUN8(d, i) \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), \
   "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-
-// The 64 accumulators of a thread in an instruction's text, and its operands for them
 #define TILEGEN_D64 \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
   "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
@@ -198,30 +167,19 @@ TILEGEN_DEVICE u64 descriptor_sw128(const void* tile, u32 leading_offset, u32 st
   TILEGEN_RUN8(d, 0), TILEGEN_RUN8(d, 8), TILEGEN_RUN8(d, 16), TILEGEN_RUN8(d, 24), TILEGEN_RUN8(d, 32), \
   TILEGEN_RUN8(d, 40), TILEGEN_RUN8(d, 48), TILEGEN_RUN8(d, 56)
 
-// The dimension of a wgmma operand that is contiguous in shared memory; the value is the instruction's transpose bit
-enum class Major { K, MN };
-
-// D[64, 128] (+)= A[64, 16] B[16, 128]; A in registers, B in shared memory
-template <Major kMajorB>
-struct SM90_64x128x16_F32F16F16_RS {
-  static TILEGEN_DEVICE void fma(float (&d)[64], const u32 (&a)[4], u64 b, bool accumulate) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-                 TILEGEN_D64 ", {%64, %65, %66, %67}, %68, p, 1, 1, %70;\n}"
-                 : TILEGEN_OPERANDS_D64(d)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate)), "n"(int(kMajorB)));
+struct SM90_64x128x16_F32F16F16_SS {  // D[64, 128] (+)= A[64, 16] B[16, 128]; A K-major, B K-major in shared memory
+  static TILEGEN_DEVICE void fma(float (&d)[64], u64 a, u64 b, bool accumulate) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+                 TILEGEN_D64 ", %64, %65, p, 1, 1, 0, 0;\n}"
+                 : TILEGEN_OPERANDS_D64(d) : "l"(a), "l"(b), "r"(int(accumulate)));
   }
 };
 
-// D[64, 128] (+)= A[64, 16] B[16, 128]; A and B in shared memory
-template <Major kMajorA, Major kMajorB>
-struct SM90_64x128x16_F32F16F16_SS {
-  static TILEGEN_DEVICE void fma(float (&d)[64], u64 a, u64 b, bool accumulate) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-                 TILEGEN_D64 ", %64, %65, p, 1, 1, %67, %68;\n}"
-                 : TILEGEN_OPERANDS_D64(d)
-                 : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(kMajorA)), "n"(int(kMajorB)));
+struct SM90_64x128x16_F32F16F16_RS {  // D[64, 128] (+)= A[64, 16] B[16, 128]; A in registers, B MN-major
+  static TILEGEN_DEVICE void fma(float (&d)[64], const u32 (&a)[4], u64 b, bool accumulate) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+                 TILEGEN_D64 ", {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
+                 : TILEGEN_OPERANDS_D64(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate)));
   }
 };
 
@@ -235,30 +193,23 @@ TILEGEN_DEVICE void register_acquire() { asm volatile("setmaxnreg.inc.sync.align
 TILEGEN_DEVICE void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }
-
 TILEGEN_DEVICE void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }
 
 // ex2: PTX ISA 9.7.3.21; relative error 2^-22, exp2(-inf) = 0
 TILEGEN_DEVICE float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return x;
 }
-
 // clang-format on
 
 // --------------------------------------------------------------------------------------------- device helpers
 
 TILEGEN_DEVICE float infinity() { return __int_as_float(0x7F800000); }
 
-struct TileCoordinates {
-  int bx, h, b;
-};
-
-// Sections of kSection blocks of the outer axes, whose tensors stay in L2; inside one, the longest tiles first
-TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int bx_tiles, int h_tiles, int b_tiles) {
+// (bx, h, b) of a tile: sections of kSection blocks of the outer axes, whose tensors stay in L2, longest tiles first
+TILEGEN_DEVICE int3 tile_coordinates(int tile, int bx_tiles, int h_tiles, int b_tiles) {
   const int first = tile / (kSection * bx_tiles) * kSection;
   const int width = min(h_tiles * b_tiles - first, kSection);
   const int local = tile - first * bx_tiles;
@@ -279,6 +230,14 @@ struct RingState {  // position in a ring of kDepth buffers; the phase flips at 
   }
 };
 
+// Loads a tile, one column group after another; the barrier's phase ends with the last byte
+template <int kGroups, class Group>
+TILEGEN_DEVICE void load_tile(Group (&tile)[kGroups], const CUtensorMap& map, int c1, int c2, int c3, u64& barrier) {
+  mbarrier_arrive_expect_tx(barrier, sizeof(tile));
+  for (int group = 0; group < kGroups; ++group)
+    tma_load_4d(tile[group], map, group * kSwizzleColumns, c1, c2, c3, barrier);
+}
+
 }  // namespace
 
 // --------------------------------------------------------------------------------------------- kernel
@@ -288,7 +247,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
               const __grid_constant__ CUtensorMap V, const __grid_constant__ CUtensorMap O, float* __restrict__ LSE,
               int* __restrict__ tile_counter) {
   SharedStorage& shared = shared_storage<SharedStorage>();
-
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 and 2 consume; lanes agree
 
   if (threadIdx.x == 0) {
@@ -315,42 +273,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       RingState<kStages> V_ring(1);
       RingState<1> tile_ring(1);
       int tile = blockIdx.x;
-      while (tile < kTilesBx * kTilesH * kTilesB) {
-        const TileCoordinates at = tile_coordinates(tile, kTilesBx, kTilesH, kTilesB);
-        const int bx = at.bx;
-        const int h = at.h;
-        const int b = at.b;
-
-        mbarrier_wait(shared.Q_empty[Q_ring.stage], Q_ring.phase);
-        mbarrier_arrive_expect_tx(shared.Q_full[Q_ring.stage], kQStageBytes);
+      while (tile < kTilesBx * kH * kB) {
+        const auto [bx, h, b] = tile_coordinates(tile, kTilesBx, kH, kB);
 
         // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
-#pragma unroll
-        for (int group = 0; group < kD / kSwizzleColumns; ++group)
-          tma_load_4d(shared.Q_shared[Q_ring.stage][group], Q, group * kSwizzleColumns, h, bx * kBlockM, b,
-                      shared.Q_full[Q_ring.stage]);
+        mbarrier_wait(shared.Q_empty[Q_ring.stage], Q_ring.phase);
+        load_tile(shared.Q_shared[Q_ring.stage], Q, h, bx * kBlockM, b, shared.Q_full[Q_ring.stage]);
         Q_ring.advance();
         const int keys = min((bx + 1) * kBlockM, kSK);
+
         // attention.py:47  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
         for (int j = 0; j < (keys + kBlockN - 1) / kBlockN; ++j) {
-          mbarrier_wait(shared.K_empty[K_ring.stage], K_ring.phase);
-          mbarrier_arrive_expect_tx(shared.K_full[K_ring.stage], kKStageBytes);
-
           // attention.py:48  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
-#pragma unroll
-          for (int group = 0; group < kD / kSwizzleColumns; ++group)
-            tma_load_4d(shared.K_shared[K_ring.stage][group], K, group * kSwizzleColumns, h, j * kBlockN, b,
-                        shared.K_full[K_ring.stage]);
+          mbarrier_wait(shared.K_empty[K_ring.stage], K_ring.phase);
+          load_tile(shared.K_shared[K_ring.stage], K, h, j * kBlockN, b, shared.K_full[K_ring.stage]);
           K_ring.advance();
 
-          mbarrier_wait(shared.V_empty[V_ring.stage], V_ring.phase);
-          mbarrier_arrive_expect_tx(shared.V_full[V_ring.stage], kVStageBytes);
-
           // attention.py:65  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
-#pragma unroll
-          for (int group = 0; group < kD / kSwizzleColumns; ++group)
-            tma_load_4d(shared.V_shared[V_ring.stage][group], V, group * kSwizzleColumns, h, j * kBlockN, b,
-                        shared.V_full[V_ring.stage]);
+          mbarrier_wait(shared.V_empty[V_ring.stage], V_ring.phase);
+          load_tile(shared.V_shared[V_ring.stage], V, h, j * kBlockN, b, shared.V_full[V_ring.stage]);
           V_ring.advance();
         }
 
@@ -376,27 +317,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   float S[64], O_local[64];
   alignas(4) half P[64];
   // [r] is element kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r
-  float m[2], m_old[2], alpha[2], l[2], l_block[2];
+  float m[2], m_old[2], alpha[2], l[2];
   RingState<kStages> Q_ring(0);
   RingState<kStages> K_ring(0);
   RingState<kStages> V_ring(0);
   RingState<1> tile_ring(0);
-  if (consumer == 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
 
+  if (consumer == 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
   int tile = blockIdx.x;
-  while (tile < kTilesBx * kTilesH * kTilesB) {
-    const TileCoordinates at = tile_coordinates(tile, kTilesBx, kTilesH, kTilesB);
-    const int bx = at.bx;
-    const int h = at.h;
-    const int b = at.b;
+  while (tile < kTilesBx * kH * kB) {
+    const auto [bx, h, b] = tile_coordinates(tile, kTilesBx, kH, kB);
 
     // attention.py:43  T.fill(O_local, 0)
 #pragma unroll
     for (int r = 0; r < 64; ++r) O_local[r] = 0.0f;
-
     // attention.py:44  T.fill(l, 0)
     for (int r = 0; r < 2; ++r) l[r] = 0.0f;
-
     // attention.py:45  T.fill(m, -T.infinity(T.float32))
     for (int r = 0; r < 2; ++r) m[r] = -infinity();
 
@@ -406,34 +342,36 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
     const auto issue_S = [&]() {
       // attention.py:49  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+      mbarrier_wait(shared.K_full[K_ring.stage], K_ring.phase);
       const u64 descriptor_a =
           descriptor_sw128(shared.Q_shared[Q_ring.stage][0][kConsumerRows * consumer], 0, kAtomBytes);
       const u64 descriptor_b = descriptor_sw128(shared.K_shared[K_ring.stage], 0, kAtomBytes);
       warpgroup_arrive();
 #pragma unroll
       for (int kk = 0; kk < kD / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 columns
-        SM90_64x128x16_F32F16F16_SS<Major::K, Major::K>::fma(
-            S, descriptor_a + 2 * (kk % 4) + sizeof(shared.Q_shared[0][0]) / 16 * (kk / 4),
-            descriptor_b + 2 * (kk % 4) + sizeof(shared.K_shared[0][0]) / 16 * (kk / 4), kk > 0);
+        SM90_64x128x16_F32F16F16_SS::fma(S, descriptor_a + 2 * (kk % 4) + sizeof(shared.Q_shared[0][0]) / 16 * (kk / 4),
+                                         descriptor_b + 2 * (kk % 4) + sizeof(shared.K_shared[0][0]) / 16 * (kk / 4),
+                                         kk > 0);
       warpgroup_commit();
     };
 
     const auto issue_O_local = [&]() {
       // attention.py:66  T.gemm(P, V_shared, O_local)
+      mbarrier_wait(shared.V_full[V_ring.stage], V_ring.phase);
       const u64 descriptor_b =
           descriptor_sw128(shared.V_shared[V_ring.stage], sizeof(shared.V_shared[0][0]), kAtomBytes);
       warpgroup_arrive();
 #pragma unroll
       for (int kk = 0; kk < kBlockN / 16; ++kk)  // in 16-byte units: B advances 16 rows
-        SM90_64x128x16_F32F16F16_RS<Major::MN>::fma(O_local, reinterpret_cast<const u32(&)[4]>(P[8 * kk]),
-                                                    descriptor_b + 2 * kAtomBytes / 16 * kk, true);
+        SM90_64x128x16_F32F16F16_RS::fma(O_local, reinterpret_cast<const u32(&)[4]>(P[8 * kk]),
+                                         descriptor_b + 2 * kAtomBytes / 16 * kk, true);
       warpgroup_commit();
     };
 
-    const auto work_beside = [&](int j) {
-      // attention.py:50  for i, n in T.Parallel(block_M, block_N)
+    const auto work_beside = [&, bx = bx](int j) {
+      // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+      // else the mask hides nothing
       if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
-        // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
 #pragma unroll
         for (int r = 0; r < 64; ++r) {
           const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2);
@@ -456,24 +394,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
       // attention.py:56  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
       for (int r = 0; r < 2; ++r) alpha[r] = exp2_approx((m_old[r] - m[r]) * kScale);
-
       // attention.py:58  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
 #pragma unroll
       for (int r = 0; r < 64; ++r) S[r] = exp2_approx(S[r] * kScale - m[r / 2 % 2] * kScale);
-
-      // attention.py:59  T.reduce_sum(S, l_block, dim=1)
-      for (int r = 0; r < 2; ++r) l_block[r] = 0.0f;
-#pragma unroll
-      for (int r = 0; r < 64; r += 2) l_block[r / 2 % 2] += S[r] + S[r + 1];
-
       // attention.py:61  l[i] = l[i] * alpha[i] + l_block[i]
-      for (int r = 0; r < 2; ++r) l[r] = l[r] * alpha[r] + l_block[r];
+      for (int r = 0; r < 2; ++r) l[r] *= alpha[r];
+      // attention.py:59  T.reduce_sum(S, l_block, dim=1)
+#pragma unroll
+      for (int r = 0; r < 64; r += 2) l[r / 2 % 2] += S[r] + S[r + 1];
     };
 
     const auto work_after = [&]() {  // attention.py:62  T.copy(S, P)
 #pragma unroll
       for (int r = 0; r < 64; r += 2) *reinterpret_cast<half2*>(&P[r]) = __floats2half2_rn(S[r], S[r + 1]);
-
       // attention.py:64  O_local[i, d] *= alpha[i]
 #pragma unroll
       for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
@@ -482,7 +415,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     if ((keys + kBlockN - 1) / kBlockN > 0) {
       // First iteration: nothing runs beside it yet
       named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
-      mbarrier_wait(shared.K_full[K_ring.stage], K_ring.phase);
       issue_S();
       named_barrier_arrive(kTurnBarrier + 1 - consumer, 2 * kWarpgroup);
       warpgroup_wait<0>();
@@ -494,9 +426,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       // Main loop: S of iteration j beside O_local of the iteration before it
       for (int j = 1; j < (keys + kBlockN - 1) / kBlockN; ++j) {  // attention.py:47
         named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
-        mbarrier_wait(shared.K_full[K_ring.stage], K_ring.phase);
         issue_S();
-        mbarrier_wait(shared.V_full[V_ring.stage], V_ring.phase);
         issue_O_local();
         named_barrier_arrive(kTurnBarrier + 1 - consumer, 2 * kWarpgroup);
 
@@ -512,14 +442,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       }
 
       // Last iteration's second gemm
-      mbarrier_wait(shared.V_full[V_ring.stage], V_ring.phase);
       issue_O_local();
       warpgroup_wait<0>();
       if (thread == 0) mbarrier_arrive(shared.V_empty[V_ring.stage]);
       V_ring.advance();
     }
 
-    // attention.py:59
+    // attention.py:59: the sums of a row's lanes, which each lane has kept for itself
     for (int r = 0; r < 2; ++r) {
       l[r] += __shfl_xor_sync(~0u, l[r], 1);
       l[r] += __shfl_xor_sync(~0u, l[r], 2);
@@ -550,7 +479,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     fence_proxy_async();
     named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
     if (thread == 0) {
-#pragma unroll
       for (int group = 0; group < kD / kSwizzleColumns; ++group)
         tma_store_4d(O, shared.O_shared[group][kConsumerRows * consumer], group * kSwizzleColumns, h,
                      bx * kBlockM + kConsumerRows * consumer, b);
@@ -577,11 +505,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __CUDACC_RTC__
 
-constexpr int kB = 4;
 constexpr int kHKv = 32;
 
-// Describes a row-major tensor to the TMA unit, moved in boxes under the 128-byte swizzle. Extents and boxes count
-// elements, fastest dimension first.
+// Describes a row-major tensor to the TMA unit under the 128-byte swizzle. Extents and boxes: elements, fastest first.
 static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[4],
                                      const cuuint32_t (&box)[4]) {
   static void* encode = nullptr;
@@ -609,7 +535,7 @@ extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half
       reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
   if (addresses % 16 != 0) return cudaErrorInvalidValue;
 
-  const u64 tiles = kTilesBx * kTilesH * kTilesB;
+  const u64 tiles = kTilesBx * kH * kB;
 
   CUtensorMap map_Q = {}, map_K = {}, map_V = {}, map_O = {};
   int device = 0, multiprocessors = 0;

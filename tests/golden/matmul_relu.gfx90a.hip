@@ -7,9 +7,7 @@
 //            block 128 threads = 2 waves
 //            static LDS 32,768 bytes
 //
-// Arguments  A  fp16 [4096, 4096] row-major, 16-byte aligned
-//            B  fp16 [4096, 4096] row-major, 16-byte aligned
-//            C  fp16 [4096, 4096] row-major, 16-byte aligned
+// Arguments  A, B, C  fp16 [4096, 4096] row-major, 16-byte aligned
 //            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
@@ -28,10 +26,7 @@
 
 namespace {
 
-// --------------------------------------------------------------------------------------------- device types
-
 #define TILEGEN_DEVICE __device__ __forceinline__
-
 using u32 = unsigned int;
 using u64 = unsigned long long;
 using fp16 = _Float16;
@@ -144,7 +139,6 @@ TILEGEN_DEVICE void schedule() {
     __builtin_amdgcn_sched_group_barrier(0x008, kMfmas, 0);
   }
 }
-
 // clang-format on
 
 // --------------------------------------------------------------------------------------------- device helpers
@@ -178,7 +172,6 @@ struct TileWindow {  // on a matrix whose rows are contiguous, from an origin to
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     matmul_relu(const fp16* __restrict__ A, const fp16* __restrict__ B, fp16* __restrict__ C) {
   SharedStorage& shared = shared_storage<SharedStorage>();
-
   const int bx = blockIdx.x;
   const int by = blockIdx.y;
   const int wave = threadIdx.x / 64;

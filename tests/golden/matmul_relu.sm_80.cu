@@ -7,9 +7,8 @@
 //            block 128 threads = 4 warps
 //            dynamic shared memory 49,152 bytes
 //
-// Arguments  A  fp16 [4096, 4096] row-major, 16-byte aligned
-//            B  fp16 [4096, 4096] row-major, 16-byte aligned
-//            C  fp16 [4096, 4096] row-major, 4-byte aligned
+// Arguments  A, B  fp16 [4096, 4096] row-major, 16-byte aligned
+//            C     fp16 [4096, 4096] row-major, 4-byte aligned
 //            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
@@ -29,10 +28,7 @@
 
 namespace {
 
-// --------------------------------------------------------------------------------------------- device types
-
 #define TILEGEN_DEVICE __device__ __forceinline__
-
 using u32 = unsigned int;
 using i64 = long long;
 using u64 = unsigned long long;
@@ -58,7 +54,6 @@ struct alignas(1024) SharedStorage {
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
-
 static_assert(kSharedBytes == 49152, "the shared memory that the header above states");
 
 // --------------------------------------------------------------------------------------------- device primitives
@@ -67,8 +62,7 @@ static_assert(kSharedBytes == 49152, "the shared memory that the header above st
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-// Dynamic shared memory, laid out as Storage
-template <class Storage>
+template <class Storage>  // the layout of dynamic shared memory
 TILEGEN_DEVICE Storage& shared_storage() {
   extern __shared__ __align__(1024) char shared_bytes[];
   return *reinterpret_cast<Storage*>(shared_bytes);
@@ -83,8 +77,7 @@ struct SM80_CP_ASYNC_CACHEGLOBAL {
 };
 
 TILEGEN_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// At most kPending of the thread's groups are still under way.
-template <int kPending>
+template <int kPending>  // at most kPending of the thread's groups are still under way
 TILEGEN_DEVICE void cp_async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(kPending) : "memory"); }
 
 // ldmatrix: PTX ISA 9.7.14.5.15
@@ -94,7 +87,6 @@ TILEGEN_DEVICE void ldmatrix_x4(u32 (&fragment)[4], const void* row) {
                : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
                : "r"(shared_address(row)) : "memory");
 }
-
 // 4 matrices of 8 x 8, transposed; lane 8 i + r points at row r of matrix i.
 TILEGEN_DEVICE void ldmatrix_x4_trans(u32 (&fragment)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -111,17 +103,12 @@ struct SM80_16x8x16_F32F16F16F32_TN {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 };
-
 // clang-format on
 
 // --------------------------------------------------------------------------------------------- device helpers
 
-struct TileCoordinates {
-  int bx, by;
-};
-
-// Panels of kRasterGroup tile rows, column by column inside a panel
-TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int bx_tiles, int by_tiles) {
+// (bx, by) of a tile: panels of kRasterGroup tile rows, column by column inside a panel
+TILEGEN_DEVICE int2 tile_coordinates(int tile, int bx_tiles, int by_tiles) {
   const int panel = tile / (kRasterGroup * bx_tiles);
   const int first_row = panel * kRasterGroup;
   const int rows = min(by_tiles - first_row, kRasterGroup);
@@ -136,10 +123,7 @@ TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int bx_tiles, int by_t
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     matmul_relu(const half* __restrict__ A, const half* __restrict__ B, half* __restrict__ C) {
   SharedStorage& shared = shared_storage<SharedStorage>();
-
-  const TileCoordinates at = tile_coordinates(blockIdx.x, kTilesBx, kTilesBy);
-  const int bx = at.bx;
-  const int by = at.by;
+  const auto [bx, by] = tile_coordinates(blockIdx.x, kTilesBx, kTilesBy);
   const int thread = threadIdx.x;
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;

@@ -7,9 +7,7 @@
 //            block 256 threads = 1 producer warpgroup + 1 consumer warpgroup
 //            dynamic shared memory 82,944 bytes; registers 128 at entry, then 40 (producer) and 216 (consumer)
 //
-// Arguments  A  fp16 [4096, 4096] row-major, 16-byte aligned
-//            B  fp16 [4096, 4096] row-major, 16-byte aligned
-//            C  fp16 [4096, 4096] row-major, 16-byte aligned
+// Arguments  A, B, C  fp16 [4096, 4096] row-major, 16-byte aligned
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)              bytes  bank conflicts
 // A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)               24,576  0
@@ -18,7 +16,7 @@
 // C_local    registers  fp32 [128, 128]    ((4, 8, 4), (2, 2, 16, 2)):((2, 128, 2048), (1, 1024, 8, 8192))
 //                                            -> 128 a thread
 //
-// Pipeline   producer: TMA into 3 stages of A_shared and B_shared, ahead of loop k; a full and an empty barrier a stage
+// Pipeline   producer: TMA into 3 stages of A_shared and B_shared ahead of loop k
 //            consumers: math by SM90_64x128x16_F32F16F16_SS
 
 #include <cuda_fp16.h>
@@ -34,10 +32,7 @@ struct alignas(64) CUtensorMap {
 
 namespace {
 
-// --------------------------------------------------------------------------------------------- device types
-
 #define TILEGEN_DEVICE __device__ __forceinline__
-
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
@@ -71,7 +66,6 @@ struct alignas(1024) SharedStorage {
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
-
 static_assert(kSharedBytes == 82944, "the shared memory that the header above states");
 static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegisters * (1 + kConsumers),
               "the warpgroups ask for more registers than the block owns: setmaxnreg would wait for ever");
@@ -82,8 +76,7 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegi
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-// Dynamic shared memory, laid out as Storage
-template <class Storage>
+template <class Storage>  // the layout of dynamic shared memory
 TILEGEN_DEVICE Storage& shared_storage() {
   extern __shared__ __align__(1024) char shared_bytes[];
   return *reinterpret_cast<Storage*>(shared_bytes);
@@ -93,21 +86,15 @@ TILEGEN_DEVICE Storage& shared_storage() {
 TILEGEN_DEVICE void mbarrier_init(u64& barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(shared_address(&barrier)), "r"(arrivals) : "memory");
 }
-
 TILEGEN_DEVICE void mbarrier_arrive(u64& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(shared_address(&barrier)) : "memory");
 }
-
-// The phase ends after `bytes` more bytes of asynchronous copies.
-TILEGEN_DEVICE void mbarrier_arrive_expect_tx(u64& barrier, u32 bytes) {
+TILEGEN_DEVICE void mbarrier_arrive_expect_tx(u64& barrier, u32 bytes) {  // the phase ends after so many bytes more
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                : : "r"(shared_address(&barrier)), "r"(bytes) : "memory");
 }
-
-// Waits until the phase of this parity has ended.
-TILEGEN_DEVICE void mbarrier_wait(u64& barrier, u32 phase) {
-  asm volatile("{\n.reg .pred done;\nWAIT:\n"
-               "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra WAIT;\n}"
+TILEGEN_DEVICE void mbarrier_wait(u64& barrier, u32 phase) {  // until the phase of this parity has ended
+  asm volatile("{\n.reg .pred p;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra WAIT;\n}"
                : : "r"(shared_address(&barrier)), "r"(phase) : "memory");
 }
 
@@ -116,37 +103,31 @@ TILEGEN_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.rel
 // Plain writes to shared memory become visible to TMA and wgmma.
 TILEGEN_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// TMA: PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.9.25 (groups)
-// Elements out of range arrive as zero.
+// TMA: PTX ISA 9.7.9.27, 9.7.9.25 (groups). Elements out of range are zero when loaded, dropped when stored.
 TILEGEN_DEVICE void tma_load_2d(void* tile, const CUtensorMap& map, int c0, int c1, u64& barrier) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
                "[%0], [%1, {%2, %3}], [%4];"
                : : "r"(shared_address(tile)), "l"(&map), "r"(c0), "r"(c1),
                    "r"(shared_address(&barrier)) : "memory");
 }
-
-// Elements out of range are dropped.
 TILEGEN_DEVICE void tma_store_2d(const CUtensorMap& map, const void* tile, int c0, int c1) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
                : : "l"(&map), "r"(shared_address(tile)), "r"(c0), "r"(c1) : "memory");
 }
-
 TILEGEN_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // The thread's stores have read shared memory.
 TILEGEN_DEVICE void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
-// stmatrix: PTX ISA 9.7.14.5.16. 4 matrices of 8 x 8; lane 8 i + r points at row r of matrix i.
-TILEGEN_DEVICE void stmatrix_x4(void* row, const u32 (&fragment)[4]) {
+// stmatrix: PTX ISA 9.7.14.5.16. 4 matrices of 8 x 8; lane 8 i + j points at row j of matrix i.
+TILEGEN_DEVICE void stmatrix_x4(void* row, const u32 (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-               : : "r"(shared_address(row)),
-                   "r"(fragment[0]), "r"(fragment[1]), "r"(fragment[2]), "r"(fragment[3]) : "memory");
+               : : "r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 
 // wgmma: PTX ISA 9.7.15
 TILEGEN_DEVICE void warpgroup_arrive() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 TILEGEN_DEVICE void warpgroup_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// At most kPending of the warpgroup's groups are still under way.
-template <int kPending>
+template <int kPending>  // at most kPending of the warpgroup's groups are still under way
 TILEGEN_DEVICE void warpgroup_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(kPending) : "memory"); }
 
 // Shared-memory matrix descriptor under the 64-byte swizzle (9.7.15.5.1); offsets in bytes
@@ -161,12 +142,10 @@ TILEGEN_DEVICE u64 descriptor_sw128(const void* tile, u32 leading_offset, u32 st
   return address | u64(leading_offset >> 4) << 16 | u64(stride_offset >> 4) << 32 | 1ull << 62;
 }
 
-// Operands for 8 accumulators in a row
+// The accumulators of a thread as operands, 8 in a row; below, all of them in an instruction's text and as operands
 #define TILEGEN_RUN8(d, i) \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), \
   "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-
-// The 64 accumulators of a thread in an instruction's text, and its operands for them
 #define TILEGEN_D64 \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
   "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
@@ -175,18 +154,11 @@ TILEGEN_DEVICE u64 descriptor_sw128(const void* tile, u32 leading_offset, u32 st
   TILEGEN_RUN8(d, 0), TILEGEN_RUN8(d, 8), TILEGEN_RUN8(d, 16), TILEGEN_RUN8(d, 24), TILEGEN_RUN8(d, 32), \
   TILEGEN_RUN8(d, 40), TILEGEN_RUN8(d, 48), TILEGEN_RUN8(d, 56)
 
-// The dimension of a wgmma operand that is contiguous in shared memory; the value is the instruction's transpose bit
-enum class Major { K, MN };
-
-// D[64, 128] (+)= A[64, 16] B[16, 128]; A and B in shared memory
-template <Major kMajorA, Major kMajorB>
-struct SM90_64x128x16_F32F16F16_SS {
+struct SM90_64x128x16_F32F16F16_SS {  // D[64, 128] (+)= A[64, 16] B[16, 128]; A K-major, B MN-major in shared memory
   static TILEGEN_DEVICE void fma(float (&d)[64], u64 a, u64 b, bool accumulate) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-                 TILEGEN_D64 ", %64, %65, p, 1, 1, %67, %68;\n}"
-                 : TILEGEN_OPERANDS_D64(d)
-                 : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(kMajorA)), "n"(int(kMajorB)));
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+                 TILEGEN_D64 ", %64, %65, p, 1, 1, 0, 1;\n}"
+                 : TILEGEN_OPERANDS_D64(d) : "l"(a), "l"(b), "r"(int(accumulate)));
   }
 };
 
@@ -200,17 +172,12 @@ TILEGEN_DEVICE void register_acquire() { asm volatile("setmaxnreg.inc.sync.align
 TILEGEN_DEVICE void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }
-
 // clang-format on
 
 // --------------------------------------------------------------------------------------------- device helpers
 
-struct TileCoordinates {
-  int bx, by;
-};
-
-// Panels of kRasterGroup tile rows, column by column inside a panel
-TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int bx_tiles, int by_tiles) {
+// (bx, by) of a tile: panels of kRasterGroup tile rows, column by column inside a panel
+TILEGEN_DEVICE int2 tile_coordinates(int tile, int bx_tiles, int by_tiles) {
   const int panel = tile / (kRasterGroup * bx_tiles);
   const int first_row = panel * kRasterGroup;
   const int rows = min(by_tiles - first_row, kRasterGroup);
@@ -239,7 +206,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     matmul_relu(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B,
                 const __grid_constant__ CUtensorMap C) {
   SharedStorage& shared = shared_storage<SharedStorage>();
-
   const auto [bx, by] = tile_coordinates(blockIdx.x, kTilesBx, kTilesBy);
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 consumes; lanes agree
 
@@ -257,6 +223,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     register_release<kProducerRegisters>();
     if (threadIdx.x == 0) {
       RingState<kStages> ring(1);  // every stage starts empty
+
       // matmul.py:25  for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages)
       for (int k = 0; k < kTilesK; ++k) {
         mbarrier_wait(shared.empty[ring.stage], ring.phase);
@@ -266,7 +233,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
         tma_load_2d(shared.A_shared[ring.stage], A, k * kBlockK, by * kBlockM, shared.full[ring.stage]);
 
         // matmul.py:27  T.copy(B[k * block_K, bx * block_N], B_shared)
-#pragma unroll
         for (int group = 0; group < kBlockN / kSwizzleColumns; ++group)
           tma_load_2d(shared.B_shared[ring.stage][group], B, bx * kBlockN + group * kSwizzleColumns, k * kBlockK,
                       shared.full[ring.stage]);
@@ -298,9 +264,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
     for (int kk = 0; kk < kBlockK / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 rows
       for (int mi = 0; mi < 2; ++mi)
-        SM90_64x128x16_F32F16F16_SS<Major::K, Major::MN>::fma(
-            C_local[mi], descriptor_a + 2 * kk + 8 * kAtomBytes64 / 16 * mi, descriptor_b + 2 * kAtomBytes128 / 16 * kk,
-            k > 0 || kk > 0);
+        SM90_64x128x16_F32F16F16_SS::fma(C_local[mi], descriptor_a + 2 * kk + 8 * kAtomBytes64 / 16 * mi,
+                                         descriptor_b + 2 * kAtomBytes128 / 16 * kk, k > 0 || kk > 0);
     warpgroup_commit();
     warpgroup_wait<1>();  // the previous stage has been read
     if (k > 0 && thread == 0) mbarrier_arrive(shared.empty[released]);
@@ -332,7 +297,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   fence_proxy_async();
   named_barrier_sync(kWarpgroupBarrier, kWarpgroup);
   if (thread == 0) {
-#pragma unroll
     for (int group = 0; group < kBlockN / kSwizzleColumns; ++group)
       tma_store_2d(C, shared.C_shared[group], bx * kBlockN + group * kSwizzleColumns, by * kBlockM);
     tma_store_commit();
@@ -348,7 +312,7 @@ constexpr int kK = 4096;
 constexpr int kM = 4096;
 constexpr int kN = 4096;
 
-// Describes a row-major tensor to the TMA unit. Extents and boxes count elements, fastest dimension first.
+// Describes a row-major tensor to the TMA unit. Extents and boxes: elements, fastest first.
 static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[2],
                                      const cuuint32_t (&box)[2], CUtensorMapSwizzle swizzle) {
   static void* encode = nullptr;

@@ -95,7 +95,7 @@ def storage_lines(model: KernelModel, uses_shared_bytes: bool) -> list[Line]:
             lines += [Line(), Line(f"constexpr int kSharedBytes = {size};")]
             size = "kSharedBytes"  # so that the device-only compilation, without the launcher, uses it too
         asserts.insert(0, (f"{size} == {layout.size}", "the shared memory that the header above states"))
-    if asserts:
+    if asserts and not (model.shared and uses_shared_bytes):
         lines.append(Line())
     return lines + [Line(f'static_assert({condition}, "{message}");') for condition, message in asserts]
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilegen.emit.primitive_rules import Primitive, Rule, Value, Values, int4_function, requiring
+from tilegen.emit.primitive_rules import (
+    Primitive,
+    Rule,
+    UnknownPrimitive,
+    Value,
+    Values,
+    int4_function,
+    requiring,
+)
 
 _ADDRESS = requiring("shared_address")
 _RANKS: tuple[Value, ...] = (1, 2, 3, 4, 5)
@@ -62,6 +70,23 @@ def _wgmma_context(values: Values) -> Mapping[str, object]:
     }
 
 
+def _fixed_requires(values: Values) -> tuple[Primitive, ...]:
+    return (Primitive.of("wgmma_operands", registers=int(values["n"]) // 2),)
+
+
+def _fixed_context(values: Values) -> Mapping[str, object]:
+    """As for wgmma, the transposes being numbers in the text."""
+    majors = str(values["majors"]).split(", ")
+    if len(majors) != (2 if values["source"] == "SS" else 1):
+        raise UnknownPrimitive(f"wgmma with {values['source']} operands has no majors {values['majors']}")
+    shared = f"A {majors[0]}-major, B {majors[-1]}-major in shared memory"
+    return {
+        **_wgmma_context(values),
+        "transposes": ", ".join("1" if major == "MN" else "0" for major in majors),
+        "where": shared if len(majors) == 2 else f"A in registers, B {majors[0]}-major",
+    }
+
+
 def _run_length(registers: int) -> int:
     """How many accumulators one macro lists: their number is a multiple of 4."""
     return 8 if registers % 8 == 0 else 4
@@ -96,7 +121,7 @@ def _matrix_context(values: Values) -> Mapping[str, object]:
     return {
         "what": what + (", transposed" if values["transpose"] else ""),
         "outputs": ", ".join(f'"=r"(fragment[{index}])' for index in registers),
-        "inputs": ", ".join(f'"r"(fragment[{index}])' for index in registers),
+        "inputs": ", ".join(f'"r"(r[{index}])' for index in registers),
         "load_operands": ", ".join(f"%{index}" for index in registers),
         "address_operand": count,
         "store_operands": ", ".join(f"%{1 + index}" for index in registers),
@@ -136,7 +161,7 @@ def _int4_context(values: Values) -> Mapping[str, object]:
 _MBARRIER = "mbarrier: PTX ISA 9.7.13.15"
 _FENCE = "fence: PTX ISA 9.7.13.4"
 _CLUSTER = "Clusters: PTX ISA 10 (%cluster_ctarank), 9.7.13.3 (barrier.cluster)"
-_TMA = "TMA: PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.9.25 (groups)"
+_TMA = "TMA: PTX ISA 9.7.9.27, 9.7.9.25 (groups). Elements out of range are zero when loaded, dropped when stored."
 _CP_ASYNC = "cp.async: PTX ISA 9.7.9.25"
 _LDMATRIX = "ldmatrix: PTX ISA 9.7.14.5.15"
 _WGMMA = "wgmma: PTX ISA 9.7.15"
@@ -202,6 +227,19 @@ RULES: tuple[Rule, ...] = (
         ),
         _wgmma_requires,
         _wgmma_context,
+        _WGMMA,
+    ),
+    Rule(
+        "wgmma_fixed",
+        (
+            ("n", tuple(range(8, 257, 8))),
+            ("a", ("f16", "bf16")),
+            ("d", ("f32",)),
+            ("source", ("SS", "RS")),
+            ("majors", ("K", "MN", "K, K", "K, MN", "MN, K", "MN, MN")),
+        ),
+        _fixed_requires,
+        _fixed_context,
         _WGMMA,
     ),
     Rule("register_release", family=_SETMAXNREG),

@@ -128,7 +128,10 @@ def _print(expression: CExpr) -> tuple[str, Level]:
 
 def lambda_head(expression: Lambda) -> str:
     """`[&](int i)`, without the body."""
-    return "[&](" + ", ".join(f"{type_name} {name}" for type_name, name in expression.parameters) + ")"
+    captures = ", ".join(("&", *(f"{name} = {name}" for name in expression.copies)))
+    return (
+        f"[{captures}](" + ", ".join(f"{type_name} {name}" for type_name, name in expression.parameters) + ")"
+    )
 
 
 def _member(base: CExpr, name: str) -> str:

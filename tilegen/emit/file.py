@@ -70,7 +70,6 @@ def _laid_out(lines: list[Line]) -> str:
 
 def _banners() -> dict[str, str]:
     titles = {
-        "types": "device types",
         "configuration": "configuration",
         "primitives": "device primitives",
         "helpers": "device helpers",

@@ -15,6 +15,7 @@ from tilegen.model.kernel import BufferRow, KernelModel, TensorArgument
 
 _TITLE_COLUMN = 87
 _KEY_WIDTH = 11
+_LONGEST_NAMES = 18  # columns
 _ROOM = COLUMNS - 3
 
 
@@ -86,7 +87,7 @@ def short_name(dtype: DType) -> str:
 
 
 def _arguments(model: KernelModel) -> list[str]:
-    rows = [(tensor.name, tensor_text(tensor)) for tensor in model.tensors]
+    rows = _alike([(tensor.name, tensor_text(tensor)) for tensor in model.tensors])
     rows += [(name, short_name(dtype)) for name, dtype in model.scalars]
     width = max((len(name) for name, _ in rows), default=0) + 2
     lines: list[str] = []
@@ -100,6 +101,17 @@ def _arguments(model: KernelModel) -> list[str]:
     if restricted(model):
         lines += _wrapped("A tensor that is written overlaps no other.", " " * _KEY_WIDTH, " " * _KEY_WIDTH)
     return lines
+
+
+def _alike(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Neighbours of which the same is said share a row: `Q, K, V`."""
+    joint: list[tuple[str, str]] = []
+    for name, text in rows:
+        if joint and joint[-1][1] == text and len(f"{joint[-1][0]}, {name}") <= _LONGEST_NAMES:
+            joint[-1] = (f"{joint[-1][0]}, {name}", text)
+        else:
+            joint.append((name, text))
+    return joint
 
 
 def tensor_text(tensor: TensorArgument) -> str:
@@ -119,21 +131,27 @@ def tensor_text(tensor: TensorArgument) -> str:
     return ", ".join([*parts, *tensor.notes])
 
 
-_LONGEST_NAMES = 18  # columns
 _BUFFER_HEADS = ("Buffer", "scope", "shape", "layout (Shape:Stride, elements)", "bytes", "bank conflicts")
 
 
 def _buffers(rows: tuple[BufferRow, ...]) -> list[str]:
     """The table of buffers. Names and layouts that are too long for their columns go on below; registers have no bytes,
-    so that their layouts may be longer."""
+    so that their layouts may be longer. The column of names is as wide as makes the table shortest."""
     if not rows:
         return []
+    longest = max(_KEY_WIDTH - 1, *(len(row.name) for row in rows))
+    tables = [_table(rows, width) for width in range(min(longest, _LONGEST_NAMES), _KEY_WIDTH - 2, -1)]
+    return min(tables, key=len)
+
+
+def _table(rows: tuple[BufferRow, ...], names_width: int) -> list[str]:
+    """The table with the names in a column of this width."""
     cells = [(row.name, row.scope, row.shape, row.layout, row.bytes, row.conflicts) for row in rows]
     measured = [_BUFFER_HEADS, *(cell for cell in cells if cell[4])]
     widths = [max(len(cell[column]) for cell in measured) for column in range(len(_BUFFER_HEADS))]
-    for column in (0, 1, 2):
+    for column in (1, 2):
         widths[column] = max(widths[column], *(len(cell[column]) for cell in cells))
-    widths[0] = min(max(widths[0], _KEY_WIDTH - 1), _LONGEST_NAMES)
+    widths[0] = names_width
     before = widths[0] + widths[1] + widths[2] + 5
     widths[3] = max(min(widths[3], _ROOM - before - widths[4] - widths[5] - 4), 24)
     lines = [_row(_BUFFER_HEADS, widths)]

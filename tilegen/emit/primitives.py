@@ -89,7 +89,7 @@ def render_primitives(
         template = _environment().get_template(pattern.format(primitive.name))
         text = template.render({**values, **rule.context(values)}).strip("\n")
         begins = rule.family != family or not family
-        if texts and (begins or not (_one_line(before) and _one_line(text))):
+        if texts and (begins or not _siblings(before, text)):
             texts.append("")
         if begins and rule.family and dialect != "emulator":
             texts.append(f"// {rule.family}")
@@ -98,10 +98,19 @@ def render_primitives(
     return "\n".join(texts) + "\n" if texts else ""
 
 
-def _one_line(text: str) -> bool:
-    """Whether a primitive is one line of code below its comment and its template head."""
+def _siblings(before: str, text: str) -> bool:
+    """Whether no empty line stands between two primitives of a family: short functions, or macros."""
+    return (_short(before) and _short(text)) or (_macro(before) and text.startswith("#define"))
+
+
+def _macro(text: str) -> bool:
+    return any(line.startswith("#define") for line in text.split("\n"))
+
+
+def _short(text: str) -> bool:
+    """Whether a primitive is a function of one statement: such ones need no empty line between them."""
     code = [line for line in text.split("\n") if not line.startswith(("//", "template <"))]
-    return len(code) == 1
+    return len(code) == 1 or (text.endswith("}") and sum(line.endswith(";") for line in code) == 1)
 
 
 __all__ = [

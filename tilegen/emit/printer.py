@@ -51,7 +51,31 @@ def print_statements(body: Sequence[CStmt], language: str, indent: int = 0) -> l
             lines.append(line)
     while lines and lines[-1].blank:
         lines.pop()
-    return lines
+    return _close_up(lines)
+
+
+def _close_up(lines: list[Line]) -> list[Line]:
+    """Without the empty lines between statements of one line each that have a comment above them."""
+    kept: list[Line] = []
+    paragraph: list[Line] = []  # the lines since the last empty one
+    for position, line in enumerate(lines):
+        if not line.blank:
+            paragraph.append(line)
+        else:
+            end = next((at for at in range(position + 1, len(lines)) if lines[at].blank), len(lines))
+            if _one_statement(paragraph) and _one_statement(lines[position + 1 : end]):
+                paragraph = []
+                continue
+            paragraph = []
+        kept.append(line)
+    return kept
+
+
+def _one_statement(lines: Sequence[Line]) -> bool:
+    """Whether the lines are a comment and a statement of one line, with its directive."""
+    code = [line for line in lines if line.code and not line.code.startswith("#")]
+    comments = [line for line in lines if not line.code]
+    return len(code) == 1 and len(comments) == 1 and lines[0] is comments[0] and code[0].code.endswith(";")
 
 
 def banner_line(title: str, indent: int = 0) -> Line:

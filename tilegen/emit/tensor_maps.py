@@ -92,7 +92,7 @@ def encoder_values(maps: Sequence[TensorMap], dynamic: Sequence[str]) -> dict[st
         parameters.append("CUtensorMapSwizzle swizzle")
     what = ""
     if len(swizzles) == 1 and maps[0].swizzle:
-        what = f", moved in boxes under the {maps[0].swizzle}-byte swizzle"
+        what = f" under the {maps[0].swizzle}-byte swizzle"
     return {
         "parameters": ", ".join(parameters),
         "packed": packed,

@@ -35,7 +35,7 @@ def run(
     scalars: Mapping[str, Number] | None = None,
     timeout: float = 300.0,
 ) -> Array | tuple[Array, ...]:
-    """Runs an emitted file, whose sections "device types", "device primitives" and "host" the emulator replaces.
+    """Runs an emitted file, whose type aliases and sections "device primitives" and "host" the emulator replaces.
 
     arrays           the inputs, in the manifest's order or by name; copied, never changed
     schedule         in which order threads run where the device leaves it open

@@ -13,7 +13,7 @@ _NAMESPACE_END = re.compile(r"^\}  // namespace")
 _ROLE_BANNER = re.compile(r"^\s*// -{8,} \S")
 _USER_LINE = re.compile(r"//\s+(?P<place>\S+\.py:\d+)(?P<statement>[^\n]*)$")
 _LAUNCH_BOUNDS = re.compile(r"__launch_bounds__\([^,()]*,\s*(\d+)\)")
-_TYPES = "device types"
+_MACRO = "#define TILEGEN_DEVICE "
 _PRIMITIVES = "device primitives"
 _KERNEL = "kernel"
 _HOST = "host"
@@ -53,10 +53,11 @@ def _host_alias(line: str) -> str:
     return _EXTENDED_VECTOR.sub(r"emulator::Vector<\1, \2>", line)
 
 
-def _types_text(lines: list[str]) -> str:
-    """The emulator's device types: the section without its macros, which the prelude has in its own way."""
-    aliases = [_host_alias(line) for line in lines if line.startswith("using ")]
-    return f'#line 1 "emulator {_TYPES}"\n' + _INTEGERS + "".join(f"{line}\n" for line in aliases)
+def _host_line(line: str) -> str:
+    """A line outside the primitives as the host takes it: the prelude has the macro in its own way."""
+    if line.startswith(_MACRO):
+        return ""
+    return _host_alias(line) if line.startswith("using ") else line
 
 
 def emulated_text(source: str, facts: Facts) -> str:
@@ -69,21 +70,17 @@ def emulated_text(source: str, facts: Facts) -> str:
     if all(title != _KERNEL for title, _, _ in sections):
         raise UnusableText(f"the text has no section '{_KERNEL}': it is not an emitted file")
     parts: list[str] = []
-    typed = False
     for title, first, lines in sections:
         if title == _HOST:
             break
-        if title == _TYPES:
-            parts.append(_types_text(lines))
-            typed = True
-        elif title == _PRIMITIVES:
-            text = ("" if typed else _INTEGERS) + _primitives(facts)
+        if title == _PRIMITIVES:
+            text = _INTEGERS + _primitives(facts)
             ends = "".join(
                 f"{line}\n" for line in lines if _NAMESPACE_END.match(line)
             )  # where no helpers follow
             parts.append(f'#line 1 "emulator {title}"\n{text}{ends}')
         else:
-            parts.append(f'#line {first} "{file_name(facts)}"\n' + "\n".join(lines) + "\n")
+            parts.append(f'#line {first} "{file_name(facts)}"\n' + "\n".join(map(_host_line, lines)) + "\n")
     entry = f"emulator::Kernel emulator::kernel() {{ return emulator::Bound<&::{facts['kernel']}>::describe(); }}\n"
     return "".join(parts) + '#line 1 "emulator entry"\n' + entry
 

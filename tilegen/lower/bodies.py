@@ -75,7 +75,7 @@ def _shared_reference(context: Context) -> list[CStmt]:
         return []
     context.primitive("shared_storage")
     value = c.call("shared_storage", template=("SharedStorage",))
-    return [Declare("SharedStorage", "shared", value, reference=True), Blank()]
+    return [Declare("SharedStorage", "shared", value, reference=True)]
 
 
 def _shared_tiles(context: Context, kernel: Kernel) -> None:

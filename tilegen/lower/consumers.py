@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Stmt
+from tilegen.lower import rings
 from tilegen.lower.barriers import reads_asynchronously
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
@@ -19,7 +20,7 @@ from tilegen.lower.interleaved_gemm import lower_interleaved
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
 from tilegen.lower.skewed_loop import lower_skewed
-from tilegen.lower.statements import after_loop
+from tilegen.lower.statements import after_loop, quoted, remark
 from tilegen.lower.tiles import cluster_constant, persistent_tiles
 from tilegen.lower.tma_store import lower_staged_store
 from tilegen.lower.uniform import uniform_load
@@ -124,7 +125,7 @@ class Consumers:
     def nested(self, statement: For | If | Persistent) -> list[CStmt]:
         """Control flow around statements of the consumers; nothing is outstanding at its borders."""
         out = self.settle(len(self.outstanding)) if self.outstanding else []
-        out += self.context.comment(statement.location) if isinstance(statement, If) else []
+        out += self.context.comment(quoted(statement)) if isinstance(statement, If) else []
         loose, seen = dict(self.loose), dict(self.seen)
         match statement:
             case For():
@@ -140,7 +141,8 @@ class Consumers:
                 )
             case If(condition, then, otherwise):
                 taken, other = self.nested_block(then), self.nested_block(otherwise)
-                out.append(IfC(scalar(self.context, condition, uniform_load(self.context)), taken, other))
+                test = scalar(self.context, condition, uniform_load(self.context))
+                out.append(IfC(test, taken, other, comment=remark(statement)))
             case Persistent():
                 tiles = persistent_tiles(self.context, statement)
                 body = (*self.nested_block(statement.body), *self.end_of_iteration(loose, seen))
@@ -248,11 +250,11 @@ class Consumers:
         """Whether a hand-over's buffers are filled more than once in the kernel, so that they must be let go."""
         return hand_over.loop is not None or self.reused
 
-    def state(self, hand_over: HandOver, part: str) -> CExpr:
+    def state(self, hand_over: HandOver, part: rings.Part) -> CExpr:
         """`stage` or `phase` of the ring's position; what is filled once has none."""
         if not self.refilled(hand_over):
             return c.expr(0)
-        return c.member(hand_over.ring, part)
+        return rings.position(self.context, hand_over, part)
 
     def barrier(self, hand_over: HandOver, kind: str, stage: CExpr | None = None) -> CExpr:
         name = hand_over.barrier("full" if kind == "full" else "empty")
@@ -290,9 +292,7 @@ class Consumers:
             arrive = Expression(c.call("mbarrier_arrive", barrier))
         condition = chosen if when is None else c.operation("&&", when, chosen)
         out.append(IfC(condition, (arrive,)))
-        if stage is None:
-            out.append(Expression(c.call(c.member(hand_over.ring, "advance"))))
-        return out
+        return [*out, *(rings.advance(self.context, hand_over) if stage is None else [])]
 
     def threads_have_read(self, hand_overs: list[HandOver]) -> list[CStmt]:
         """All threads have read the stage before one of them lets it go: of a warp, or of the warpgroup."""
@@ -320,11 +320,10 @@ class Consumers:
         self.interleaving = find_interleaving(loop, self.context.decisions, self.context.plan)
         lagging = self.lags(loop)
         out += self.context.title(loop)
-        if lagging:
-            out += [
-                Declare("int", _released(h), Literal(0), comment="the stage whose wgmma may still read it")
-                for h in lagging
-            ]
+        out += [
+            Declare("int", _released(h), Literal(0), comment="the stage whose wgmma may still read it")
+            for h in lagging
+        ]
         saved_loose, saved_seen = dict(self.loose), dict(self.seen)
         self.waited.clear()
         body = self.block(loop.body, loop)
@@ -342,7 +341,7 @@ class Consumers:
             for hand_over in lagging:
                 body += self.release(hand_over, Name(_released(hand_over)), ran)
                 body.append(AssignC(Name(_released(hand_over)), self.state(hand_over, "stage")))
-                body.append(Expression(c.call(c.member(hand_over.ring, "advance"))))
+                body += rings.advance(self.context, hand_over)
             self.outstanding.clear()
         elif self.outstanding:
             body += self.settle(len(self.outstanding))

@@ -46,6 +46,9 @@ class Context:
         default_factory=dict
     )  # of loop variables in scope
     ring_stage: dict[str, CExpr] = field(default_factory=dict)
+    iterations: dict[str, CExpr] = field(
+        default_factory=dict
+    )  # of the loops being lowered, by the hand-overs they fill
     taken: dict[str, None] = field(default_factory=dict)
     quoted: dict[tuple[int, str], None] = field(default_factory=dict)
     initial: PerNode[Fill, bool] = field(default_factory=PerNode)  # fills that declarations do

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilegen.ir.nodes import Buffer, For, If, ParallelFor, Store
-from tilegen.lower.context import Context, source_place
+from tilegen.ir.nodes import Buffer, For
+from tilegen.lower.context import Context
+from tilegen.lower.fragments import fragments_in_use
 from tilegen.model.dialect import SHORT_NAMES
 from tilegen.model.kernel import BufferRow
 from tilegen.schedule.analysis import each_statement
@@ -41,12 +42,11 @@ def _shared_row(context: Context, buffer: Buffer, scope: str) -> BufferRow:
 
 def _fragment_rows(context: Context) -> list[BufferRow]:
     alike: dict[tuple[str, str], list[str]] = {}
-    for buffer in context.program.kernel.allocations:
-        if buffer.scope == "fragment" and buffer.name in context.decisions.fragments:
-            fragment = context.decisions.fragment(buffer)
-            shape = _shape(buffer.dtype.name, fragment.tile)
-            layout = f"{fragment} -> {fragment.register_count} a thread"
-            alike.setdefault((shape, layout), []).append(buffer.name)
+    for buffer in fragments_in_use(context):
+        fragment = context.decisions.fragment(buffer)
+        shape = _shape(buffer.dtype.name, fragment.tile)
+        layout = f"{fragment} -> {fragment.register_count} a thread"
+        alike.setdefault((shape, layout), []).append(buffer.name)
     return [BufferRow(", ".join(names), "registers", *row, "", "") for row, names in alike.items()]
 
 
@@ -63,30 +63,32 @@ def pipeline_lines(context: Context) -> tuple[str, ...]:
     if atoms:
         who = "consumers: " if plan.hand_overs else ""
         lines.append(f"{who}math by {' and '.join(atoms)}")
-    return (*lines, *_skew_lines(context), *_mask_lines(context), *_sum_lines(context))
+    return (*lines, *_skew_lines(context))
 
 
 def _producer_lines(plan: Plan) -> list[str]:
-    """One line for what is loaded once a tile, and one for each loop with rings."""
+    """What is loaded once a tile, and what each loop's rings hold."""
     once = [
         f"{hand_over.stages} stages of {name}" if hand_over.stages > 1 else name
         for hand_over in plan.hand_overs
         if hand_over.loop is None
         for name in hand_over.buffers
     ]
-    lines = [f"producer: TMA into {' and '.join(once)} once a tile"] if once else []
-    if plan.draws_tiles:
-        lines.append("producer: draws the block's next tile from tile_counter, behind its loads for this one")
-    rings: dict[str, list[str]] = {}
+    parts = [f"into {' and '.join(once)} once a tile"] if once else []
+    rings: dict[str, dict[int, list[str]]] = {}
     for hand_over in plan.hand_overs:
         if hand_over.loop is not None:
-            stages = f"{hand_over.stages} stage{'s' if hand_over.stages > 1 else ''}"
-            ring = f"{stages} of {' and '.join(hand_over.buffers)}"
-            rings.setdefault(hand_over.loop.var.name, []).append(ring)
-    for loop, parts in rings.items():
-        lines.append(
-            f"producer: TMA into {' and '.join(parts)}, ahead of loop {loop}; a full and an empty barrier a stage"
-        )
+            depths = rings.setdefault(hand_over.loop.var.name, {})
+            depths.setdefault(hand_over.stages, []).append(" and ".join(hand_over.buffers))
+    for loop, depths in rings.items():
+        stages = [
+            f"{count} stage{'s' if count > 1 else ''}{' each' if len(names) > 1 else ''} of {' and '.join(names)}"
+            for count, names in depths.items()
+        ]
+        parts.append(f"into {' and '.join(stages)} ahead of loop {loop}")
+    lines = [f"producer: TMA {', '.join(parts)}"] if parts else []
+    if plan.draws_tiles:
+        lines.append("producer: draws the block's next tile from tile_counter, behind its loads for this one")
     return lines
 
 
@@ -109,26 +111,3 @@ def _skew_lines(context: Context) -> list[str]:
                 f"{'the other works' if plan.consumers == 2 else 'the others work'}"
             )
     return lines
-
-
-def _mask_lines(context: Context) -> list[str]:
-    """Masks behind a uniform test: see tilegen.schedule.guard_masks."""
-    lines = []
-    for statement in each_statement(context.program.kernel.body):
-        match statement:
-            case If(_, (ParallelFor(location=inside),), (), location) if inside == location:
-                lines.append(
-                    f"{source_place(location)} runs only in iterations that the border of its mask crosses"
-                )
-            case _:
-                pass
-    return lines
-
-
-def _sum_lines(context: Context) -> list[str]:
-    stores = [
-        store for entry in context.plan.deferred for store in entry.update.body if isinstance(store, Store)
-    ]
-    return [
-        f"{store.buffer.name}: each lane sums for itself, lanes meet once behind the loop" for store in stores
-    ]

@@ -20,6 +20,17 @@ from tilegen.schedule.analysis import each_statement, reads, writes
 WRITTEN_OUT = 4  # registers of an array whose initial values other than 0 are listed
 
 
+def fragments_in_use(context: Context) -> list[Buffer]:
+    """The program's fragments that the text has."""
+    return [
+        buffer
+        for buffer in context.program.kernel.allocations
+        if buffer.scope == "fragment"
+        and buffer.name in context.decisions.fragments
+        and not context.plan.dissolves(buffer.name)
+    ]
+
+
 def initial_fills(context: Context, kernel: Kernel) -> PerNode[Fill, bool]:
     """Fills that the declarations of their fragments can do: of whole fragments that nothing touches before, in a block
     that computes one tile."""
@@ -65,11 +76,7 @@ def fragment_declarations(context: Context, kernel: Kernel) -> list[CStmt]:
     """The register arrays. `float C_local[2][64];  // [mi][r] is row …, column …`; arrays that are alike stand together
     below one comment."""
     language = context.target.language
-    arrays = [
-        _array(context, buffer, kernel)
-        for buffer in kernel.allocations
-        if buffer.scope == "fragment" and buffer.name in context.decisions.fragments
-    ]
+    arrays = [_array(context, buffer, kernel) for buffer in fragments_in_use(context)]
     out: list[CStmt] = []
     for elements in dict.fromkeys((array.elements, len(array.shape)) for array in arrays):
         alike = [array for array in arrays if (array.elements, len(array.shape)) == elements]

@@ -64,14 +64,7 @@ def lower_gemm(context: Context, gemm: Gemm, accumulate: CExpr) -> list[CStmt]:
 def gemm_parts(context: Context, gemm: Gemm, accumulate: CExpr) -> GemmParts:
     """The pieces of a gemm, for whoever puts other work between them."""
     decision = context.decisions.gemms[gemm]
-    _m, n, _ = decision.instruction
-    context.primitive(
-        "wgmma",
-        n=n,
-        a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16",
-        d="f32",
-        source="RS" if decision.a_source == "register" else "SS",
-    )
+    atom = _atom(context, gemm, decision)
     descriptors: list[CStmt] = []
     repeat = context.name("mi") if decision.repeats[0] > 1 else ""
     kk = Name("kk")
@@ -88,7 +81,7 @@ def gemm_parts(context: Context, gemm: Gemm, accumulate: CExpr) -> GemmParts:
     descriptors.append(Declare("u64", b_name, b.descriptor, const=True))
     accumulator = c.index(gemm.c.buffer.name, repeat) if repeat else Name(gemm.c.buffer.name)
     call = c.call(
-        f"{decision.atom}<{_majors(decision)}>::fma",
+        f"{atom}::fma",
         accumulator,
         a_value,
         c.add(b_name, b.advance),
@@ -113,11 +106,29 @@ def zero_accumulators(context: Context, gemm: Gemm) -> list[CStmt]:
     return [ForC("r", Literal(0), Literal(decision.c.register_count), body, unroll=True)]
 
 
-def _majors(decision: GemmDecision) -> str:
-    names = {"K": "Major::K", "MN": "Major::MN"}
+def _atom(context: Context, gemm: Gemm, decision: GemmDecision) -> str:
+    """The instruction's name in the text: a template over the operands' majors where gemms of the kernel differ in
+    them."""
+    facts: dict[str, object] = {
+        "n": decision.instruction[1],
+        "a": "bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16",
+        "d": "f32",
+        "source": "RS" if decision.a_source == "register" else "SS",
+    }
+    alike = [one for _, one in context.decisions.gemms.items() if one.atom == decision.atom]
+    majors = _majors(decision)
+    if all(_majors(one) == majors for one in alike):
+        context.primitive("wgmma_fixed", **facts, majors=", ".join(majors))
+        return decision.atom
+    context.primitive("wgmma", **facts)
+    return f"{decision.atom}<{', '.join(f'Major::{major}' for major in majors)}>"
+
+
+def _majors(decision: GemmDecision) -> tuple[str, ...]:
+    """Which dimension of each operand in shared memory is contiguous: "K" or "MN"."""
     if decision.a_source == "register":
-        return names[decision.b_major]
-    return f"{names[decision.a_major]}, {names[decision.b_major]}"
+        return (decision.b_major,)
+    return decision.a_major, decision.b_major
 
 
 def _accumulate(first: CExpr, kk: CExpr) -> CExpr:

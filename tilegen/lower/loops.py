@@ -35,10 +35,10 @@ class LoopHead:
 def loop_head(context: Context, loop: For) -> LoopHead:
     """The head of a loop with step 1 (a `step` other than 1 is the caller's)."""
     start, stop = loop.start, loop.stop
-    runs = isinstance(start, Const) and isinstance(stop, Const) and start.value < stop.value
     context.environment[loop.var.name] = Name(loop.var.name)
-    low, _ = interval(start, ranges(context))
-    _, high = interval(stop, ranges(context))
+    low, latest = interval(start, ranges(context))
+    fewest, high = interval(stop, ranges(context))
+    runs = latest is not None and fewest is not None and latest < fewest
     context.ranges[loop.var.name] = (low, None if high is None else high - 1)
     return LoopHead(
         loop.var.name,
@@ -102,6 +102,7 @@ def hoist_lets(context: Context, statements: Sequence[Stmt]) -> None:
                 declared = Declare(text, var.name, scalar(context, value), const=True)
                 context.prologue += [*context.comment(location), declared]
                 context.hoisted[var.name] = None
+                context.ranges[var.name] = interval(value, ranges(context))
             case _:
                 pass
 

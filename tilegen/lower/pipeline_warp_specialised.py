@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilegen.ir.nodes import Copy, For, Gemm, If, Kernel, Let, Persistent, Stmt
+from tilegen.lower import rings
 from tilegen.lower.consumers import Consumers, shares_loads
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
@@ -17,6 +18,7 @@ from tilegen.lower.shared_tiles import extent_constants
 from tilegen.lower.skewed_loop import first_turn
 from tilegen.lower.statements import lower_statement
 from tilegen.lower.tile_draw import draw_barriers, draw_members, draw_next, draw_ring, take_next
+from tilegen.lower.tile_loader import load_whole
 from tilegen.lower.tiles import TileLoop, cluster_constant, persistent_tiles, reuses_tiles
 from tilegen.lower.tma import lower_load
 from tilegen.model import build as c
@@ -34,6 +36,7 @@ class Producer:
 
     context: Context
     reused: bool
+    waits: bool = False  # whether a wait stands in the text already
 
     def block(self, statements: tuple[Stmt, ...]) -> list[CStmt]:
         """The loads of these statements with the control flow and the scalars that they need."""
@@ -102,41 +105,52 @@ class Producer:
     def load(self, copy: Copy, hand_over: HandOver) -> list[CStmt]:
         """Waits for the stage before the first copy of a hand-over, and moves on after the last."""
         out: list[CStmt] = []
-        ring = hand_over.ring
         full = self.barrier(hand_over, "full")
+        whole = load_whole(self.context, hand_over, full)
         if copy is hand_over.copies[0]:
-            out.append(Blank())
+            out += [Blank()] if not whole else self.context.comment(copy.location)
             if hand_over.loop is not None or self.reused:
-                self.context.primitive("mbarrier_wait")
-                out.append(
-                    Expression(
-                        c.call("mbarrier_wait", self.barrier(hand_over, "empty"), c.member(ring, "phase"))
-                    )
-                )
+                out.append(self.wait(hand_over))
+            if whole:
+                return [*out, *whole, *self.advance(hand_over)]
             self.context.primitive("mbarrier_arrive_expect_tx")
             out.append(
                 Expression(c.call("mbarrier_arrive_expect_tx", full, stage_bytes(self.context, hand_over)))
             )
-        if hand_over.stages > 1:
-            self.context.ring_stage.update({name: c.member(ring, "stage") for name in hand_over.buffers})
         out += self.context.comment(copy.location)
         out += lower_load(self.context, copy, full)
-        if copy is hand_over.copies[-1] and (hand_over.loop is not None or self.reused):
-            out.append(Expression(c.call(c.member(ring, "advance"))))
-        return out
+        return [*out, *(self.advance(hand_over) if copy is hand_over.copies[-1] else [])]
+
+    def wait(self, hand_over: HandOver) -> CStmt:
+        """Waits until the stage is free."""
+        self.context.primitive("mbarrier_wait")
+        phase = rings.position(self.context, hand_over, "phase")
+        comment = ""
+        if rings.counted(self.context, hand_over):
+            phase = c.operation("^", phase, 1)
+            comment = "passes at once the first time" if not self.waits else ""
+        self.waits = True
+        return Expression(c.call("mbarrier_wait", self.barrier(hand_over, "empty"), phase), comment=comment)
+
+    def advance(self, hand_over: HandOver) -> list[CStmt]:
+        refilled = hand_over.loop is not None or self.reused
+        return rings.advance(self.context, hand_over) if refilled else []
 
     def barrier(self, hand_over: HandOver, kind: str) -> CExpr:
         base = c.member("shared", hand_over.barrier("full" if kind == "full" else "empty"))
-        return base if hand_over.stages == 1 else c.index(base, c.member(hand_over.ring, "stage"))
+        if hand_over.stages == 1:
+            return base
+        return c.index(base, rings.position(self.context, hand_over, "stage"))
 
     def loop(self, loop: For) -> list[CStmt]:
         head = loop_head(self.context, loop)
+        rings.enter(self.context, rings.filled_by(self.context, loop), Name(head.variable))
         body = tuple(self.block(loop.body))
         registers = self.context.plan.registers
         # The smallest budget has no registers to spare for an unrolled loop.
         once = registers is not None and registers.producer < PRODUCER_REGISTERS
         unroll = 1 if once else None
-        return [ForC(head.variable, head.start, head.stop, body, unroll=unroll, comment=head.comment)]
+        return [Blank(), ForC(head.variable, head.start, head.stop, body, unroll=unroll, comment=head.comment)]
 
 
 def register_budget(context: Context) -> None:
@@ -237,7 +251,7 @@ def ring_states(context: Context, phase: int, reused: bool, comment: str = "") -
     """Declares the position of each ring; the producer starts in the phase in which every stage counts as empty."""
     out: list[CStmt] = []
     for hand_over in context.plan.hand_overs:
-        if hand_over.loop is None and not reused:
+        if (hand_over.loop is None and not reused) or rings.counted(context, hand_over):
             continue
         context.helper("ring_state")
         depth = stage_count(context, hand_over)
@@ -251,6 +265,7 @@ def ring_states(context: Context, phase: int, reused: bool, comment: str = "") -
 def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CStmt, ...]:
     """The body of the producer warpgroup's branch."""
     producer = Producer(context, reuses_tiles(context))
+    rings.enter(context, rings.moved_on(context), Literal(0))
     issue = [
         *ring_states(context, 1, reuses_tiles(context), "every stage starts empty"),
         *draw_ring(context, 1),
@@ -288,9 +303,7 @@ def consumer_role(
         return accumulates(context, gemm)
 
     consumers = Consumers(context, lower_statement, accumulate, reused=reuses_tiles(context))
-    for hand_over in context.plan.hand_overs:
-        if hand_over.stages > 1:
-            context.ring_stage.update({name: c.member(hand_over.ring, "stage") for name in hand_over.buffers})
+    rings.enter(context, rings.moved_on(context), Literal(0))
     body = consumers.block(tiles.body(kernel))
     if consumers.outstanding:
         body += consumers.settle(len(consumers.outstanding))
@@ -301,8 +314,8 @@ def consumer_role(
         *declarations,
         *ring_states(context, 0, reuses_tiles(context)),
         *draw_ring(context, 0),
-        *first_turn(context),
         Blank(),
+        *first_turn(context),
         *tiles.wrap(context, body, _following(context, take_next)),
     ]
     return [*acquire, *context.threads.declarations(rest), *rest]

@@ -40,7 +40,7 @@ _IDEMPOTENT = ("max", "min", "absmax", "any", "all", "bitand", "bitor")
 
 
 @dataclass(frozen=True, slots=True)
-class _Reduction:
+class Reduction:
     """A reduction with its layouts; `partial` holds the thread's result on the way, which is the target itself where it
     can be."""
 
@@ -103,7 +103,7 @@ def lower_reduce(context: Context, statement: Stmt) -> list[CStmt]:
             )
     source = context.decisions.fragment(statement.source.buffer)
     steps = reduction_steps(source, statement, context.target)
-    reduction = _Reduction(
+    reduction = Reduction(
         context, statement, source, reduced(source, statement), steps, _partial(context, statement, steps)
     )
     if reduction.separate:
@@ -111,32 +111,14 @@ def lower_reduce(context: Context, statement: Stmt) -> list[CStmt]:
     out: list[CStmt] = []
     if reduction.separate or statement.clear:
         out += _over_result(reduction, (_assign(reduction, _identity(reduction)),))
-    out += _in_thread(reduction)
-    if context.plan.defers(statement):
-        return out
-    out += _in_warp(reduction)
+    out += in_thread(reduction)
+    out += in_warp(reduction)
     out += _across_warps(reduction)
     if not reduction.separate:
         return out
     exchanges = context.decisions.exchanges.get(statement)
     out += _pass_on(reduction, exchanges[reduction.target.name]) if exchanges else _finish(reduction)
     return [Scope((_declaration(reduction), *out))]
-
-
-def lower_deferred(context: Context, loop: Stmt) -> list[CStmt]:
-    """Behind a loop: the lanes add up the sums that they kept in parts."""
-    out: list[CStmt] = []
-    for deferred in context.plan.deferred:
-        if deferred.loop is not loop:
-            continue
-        node = deferred.reduction
-        store = deferred.update.body[0]
-        assert isinstance(store, Store)
-        source = context.decisions.fragment(node.source.buffer)
-        steps = reduction_steps(source, node, context.target)
-        reduction = _Reduction(context, node, source, reduced(source, node), steps, store.buffer)
-        out += [*context.comment(node.location), *_in_warp(reduction)]
-    return out
 
 
 def _partial(context: Context, node: Reduce, steps: ReductionSteps) -> Buffer:
@@ -151,14 +133,14 @@ def _partial(context: Context, node: Reduce, steps: ReductionSteps) -> Buffer:
     return Buffer(name, target.shape, dtype, "fragment", location=target.location)
 
 
-def _declaration(reduction: _Reduction) -> CStmt:
+def _declaration(reduction: Reduction) -> CStmt:
     shape = tuple(Literal(extent) for extent in reduction.result.register_shape)
     type_name = dialect(reduction.context).type_name(reduction.partial.dtype)
     alignment = reduction.context.aligned.get(reduction.partial.name, 0)
     return Declare(type_name, reduction.partial.name, dimensions=shape, alignment=alignment)
 
 
-def _identity(reduction: _Reduction) -> Expr:
+def _identity(reduction: Reduction) -> Expr:
     """The value that changes nothing."""
     dtype = reduction.partial.dtype
     match reduction.node.op:
@@ -181,7 +163,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
     return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
-def _element(reduction: _Reduction, indices: tuple[Expr, ...]) -> Expr:
+def _element(reduction: Reduction, indices: tuple[Expr, ...]) -> Expr:
     """What an element of the source contributes."""
     dtype = reduction.partial.dtype
     value: Expr = Load(reduction.node.source.buffer, indices)
@@ -194,15 +176,15 @@ def _element(reduction: _Reduction, indices: tuple[Expr, ...]) -> Expr:
             return build.cast(value, dtype)
 
 
-def _assign(reduction: _Reduction, value: Expr) -> Stmt:
+def _assign(reduction: Reduction, value: Expr) -> Stmt:
     return Store(reduction.partial, reduction.kept(), value)
 
 
-def _old(reduction: _Reduction) -> Expr:
+def _old(reduction: Reduction) -> Expr:
     return Load(reduction.partial, reduction.kept())
 
 
-def _over_result(reduction: _Reduction, body: tuple[Stmt, ...]) -> list[CStmt]:
+def _over_result(reduction: Reduction, body: tuple[Stmt, ...]) -> list[CStmt]:
     """A loop over the registers of the result."""
     variables, extents = reduction.result_axes()
     loop = as_loop(ParallelFor(variables, tuple(map(build.const, extents)), body))
@@ -222,7 +204,7 @@ def _loop_partition(result: Fragment, kept: tuple[int, ...], extents: tuple[int,
     return result.project(kept, extents)
 
 
-def _in_thread(reduction: _Reduction) -> list[CStmt]:
+def in_thread(reduction: Reduction) -> list[CStmt]:
     """Combines the registers of each thread, neighbours first where there are some; registers beyond the tile count as
     the identity, or are left out together where the tile ends between groups of neighbours."""
     node, axes, source = reduction.node, reduction.axes(), reduction.source
@@ -242,7 +224,7 @@ def _in_thread(reduction: _Reduction) -> list[CStmt]:
     return lower_loop(reduction.context, loop, source)
 
 
-def _neighbours(reduction: _Reduction) -> int:
+def _neighbours(reduction: Reduction) -> int:
     """How many registers in a row lie along the reduced axis alone: 4, 2 or 1."""
     axis = reduction.node.axis
     first = reduction.source.registers[-1][0]
@@ -252,7 +234,7 @@ def _neighbours(reduction: _Reduction) -> int:
     return next(group for group in (4, 2, 1) if first.extent % group == 0)
 
 
-def _in_groups(reduction: _Reduction, value: Expr, together: int, inside: Expr | None) -> list[CStmt]:
+def _in_groups(reduction: Reduction, value: Expr, together: int, inside: Expr | None) -> list[CStmt]:
     """Combines neighbours among themselves before they meet the result: a shorter chain of dependent operations.
     `inside` says which groups belong to the tile, None: all."""
     context, axes = reduction.context, reduction.axes()
@@ -273,7 +255,7 @@ def _in_groups(reduction: _Reduction, value: Expr, together: int, inside: Expr |
     return [Scope(tuple(nest))] if any(isinstance(statement, Declare) for statement in nest) else nest
 
 
-def _update(reduction: _Reduction, place: CExpr, value: CExpr) -> CStmt:
+def _update(reduction: Reduction, place: CExpr, value: CExpr) -> CStmt:
     """place = place op value."""
     op = _COMBINED[reduction.node.op]
     if op in ("max", "min"):
@@ -281,7 +263,7 @@ def _update(reduction: _Reduction, place: CExpr, value: CExpr) -> CStmt:
     return AssignC(place, value, f"{op}=")
 
 
-def _in_warp(reduction: _Reduction) -> list[CStmt]:
+def in_warp(reduction: Reduction) -> list[CStmt]:
     """Exchanges with the lanes that hold the rest of the row: afterwards all of them have the warp's result."""
     masks = reduction.steps.masks
     if not masks:
@@ -306,7 +288,7 @@ def _in_warp(reduction: _Reduction) -> list[CStmt]:
     return names.nest(body)
 
 
-def _over_kept(reduction: _Reduction, extents: tuple[int, ...]) -> Fragment:
+def _over_kept(reduction: Reduction, extents: tuple[int, ...]) -> Fragment:
     """The result's registers as a loop's partition; only their number matters."""
     rank = len(extents)
     if rank == reduction.result.rank:
@@ -315,7 +297,7 @@ def _over_kept(reduction: _Reduction, extents: tuple[int, ...]) -> Fragment:
     return _loop_partition(reduction.result, kept, extents)
 
 
-def _combined(reduction: _Reduction, left: CExpr, right: CExpr) -> CExpr:
+def _combined(reduction: Reduction, left: CExpr, right: CExpr) -> CExpr:
     """The operation on two values of the text."""
     context, dtype = reduction.context, reduction.partial.dtype
     saved = dict(context.environment)
@@ -327,7 +309,7 @@ def _combined(reduction: _Reduction, left: CExpr, right: CExpr) -> CExpr:
         context.environment.update(saved)
 
 
-def _across_warps(reduction: _Reduction) -> list[CStmt]:
+def _across_warps(reduction: Reduction) -> list[CStmt]:
     """Each warp leaves its results in shared memory; after a barrier every thread combines those of its rows."""
     if not reduction.steps.warps:
         return []
@@ -376,7 +358,7 @@ def _across_warps(reduction: _Reduction) -> list[CStmt]:
     ]
 
 
-def _finish(reduction: _Reduction) -> list[CStmt]:
+def _finish(reduction: Reduction) -> list[CStmt]:
     """The target's new value from the result in the separate array, and its old value where that takes part."""
     value: Expr = Load(reduction.partial, reduction.kept())
     target = reduction.target
@@ -386,7 +368,7 @@ def _finish(reduction: _Reduction) -> list[CStmt]:
     return _over_result(reduction, (Store(target, reduction.kept(), build.cast(value, target.dtype)),))
 
 
-def _pass_on(reduction: _Reduction, scratch: Buffer) -> list[CStmt]:
+def _pass_on(reduction: Reduction, scratch: Buffer) -> list[CStmt]:
     """The result goes through shared memory to the threads that hold the target."""
     context, node, target = reduction.context, reduction.node, reduction.target
     if all(member.name != scratch.name for member in context.members):

@@ -11,7 +11,7 @@ from tilegen.lower.context import Context
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import dialect, scalar
-from tilegen.lower.statements import lower_statements
+from tilegen.lower.statements import lower_statements, quoted, remark
 from tilegen.lower.uniform import uniform_load
 from tilegen.model import build as c
 from tilegen.model.expressions import Name
@@ -37,10 +37,10 @@ def lower_if(context: Context, branch: Stmt) -> list[CStmt]:
     """A branch that all threads take alike."""
     assert isinstance(branch, If)
     condition = scalar(context, branch.condition, uniform_load(context))
-    comment = context.comment(branch.location)
+    comment = context.comment(quoted(branch))
     then = lower_statements(context, branch.then)
     otherwise = lower_statements(context, branch.otherwise)
-    return [*comment, IfC(condition, tuple(then), tuple(otherwise))]
+    return [*comment, IfC(condition, tuple(then), tuple(otherwise), comment=remark(branch))]
 
 
 def lower_for(context: Context, loop: Stmt) -> list[CStmt]:

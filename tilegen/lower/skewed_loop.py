@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilegen.ir.nodes import For, Gemm, Stmt
+from tilegen.lower import rings
 from tilegen.lower.context import Context
 from tilegen.lower.loops import LoopHead
 from tilegen.model import build as c
@@ -26,60 +27,55 @@ def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) ->
     context.primitive("warpgroup_wait")
     first_tiles = _hand_overs(consumers, loop, skew.first)
     second_tiles = _hand_overs(consumers, loop, skew.second)
-    issue_first = context.name(f"issue_{skew.first.c.buffer.name}")
-    issue_second = context.name(f"issue_{skew.second.c.buffer.name}")
-    out: list[CStmt] = [
-        Blank(),
-        _lambda(issue_first, _issue(consumers, skew.first)),
-        Blank(),
-        _lambda(issue_second, _issue(consumers, skew.second)),
-    ]
-    early = _work(consumers, out, "work_beside", head, skew.early)
-    late = _work(consumers, out, "work_after", head, skew.late)
-
-    def issue(name: str, tiles: list[HandOver]) -> list[CStmt]:
-        return [*(consumers.wait(tile, "full") for tile in tiles), Expression(c.call(name))]
-
-    mine, next_turn = _turns(consumers)
-
-    def settled(pending: int, tiles: list[HandOver], comment: str = "") -> list[CStmt]:
-        wait = Expression(c.call("warpgroup_wait", template=(pending,)), comment=comment)
-        return [wait, *(code for tile in tiles for code in consumers.release(tile))]
-
     start: CExpr = head.start
     variable = Name(head.variable)
+    out: list[CStmt] = []
+    issue_first = _issue(consumers, out, head, skew.first, first_tiles)
+    issue_second = _issue(consumers, out, head, skew.second, second_tiles)
+    early = _work(consumers, out, "work_beside", head, skew.early)
+    late = _work(consumers, out, "work_after", head, skew.late)
+    mine, next_turn = _turns(consumers)
+
+    def settled(pending: int, tiles: list[HandOver], iteration: CExpr, comment: str = "") -> list[CStmt]:
+        wait = Expression(c.call("warpgroup_wait", template=(pending,)), comment=comment)
+        rings.enter(context, tiles, iteration)
+        return [wait, *(code for tile in tiles for code in consumers.release(tile))]
+
     first = [
         Comment("First iteration: nothing runs beside it yet"),
         *mine,
-        *issue(issue_first, first_tiles),
+        *issue_first(start),
         *next_turn,
-        *settled(0, first_tiles),
+        *settled(0, first_tiles, start),
         *early(start),
         *late(start),
     ]
     result, earlier = skew.first.c.buffer.name, skew.second.c.buffer.name
+    before = c.sub(variable, 1)
     main = ForC(
         head.variable,
         c.add(start, 1),
         head.stop,
         (
             *mine,
-            *issue(issue_first, first_tiles),
-            *issue(issue_second, second_tiles),
+            *issue_first(variable),
+            *issue_second(before),
             *next_turn,
             Blank(),
-            *settled(1, first_tiles, f"{result} is there, {earlier} is still under way"),
+            *settled(1, first_tiles, variable, f"{result} is there, {earlier} is still under way"),
             *early(variable),
             Blank(),
-            *settled(0, second_tiles),
+            *settled(0, second_tiles, before),
             *late(variable),
         ),
         comment=head.comment,
     )
+    end = c.sub(head.stop, 1)
+    awaited = [tile for tile in second_tiles if not rings.entered_once(context, tile)]
     last = [
         Comment("Last iteration's second gemm"),
-        *issue(issue_second, second_tiles),
-        *settled(0, second_tiles),
+        *issue_second(end),
+        *settled(0, awaited, end),
     ]
     title = Comment(
         f"Main loop: {result} of iteration {head.variable} beside {earlier} of the iteration before it"
@@ -141,14 +137,20 @@ def _hand_overs(consumers: Consumers, loop: For, gemm: Gemm) -> list[HandOver]:
     ]
 
 
-def _issue(consumers: Consumers, gemm: Gemm) -> list[CStmt]:
-    """The gemm's code; the names that it takes are its lambda's own."""
-    taken = consumers.context.taken
-    outside = dict(taken)
-    code = consumers.gemm(gemm)
-    taken.clear()
-    taken.update(outside)
-    return code
+def _issue(
+    consumers: Consumers, out: list[CStmt], head: LoopHead, gemm: Gemm, tiles: list[HandOver]
+) -> Callable[[CExpr], list[CStmt]]:
+    """Declares a lambda that waits for the gemm's tiles and issues it; returns what calls it. The names that the code
+    takes are the lambda's own."""
+    context = consumers.context
+    name = context.name(f"issue_{gemm.c.buffer.name}")
+    outside = dict(context.taken)
+    rings.enter(context, tiles, Name(head.variable))
+    body = [*context.comment(gemm.location), *(consumers.wait(tile, "full") for tile in tiles)]
+    body += consumers.gemm(gemm)
+    context.taken.clear()
+    context.taken.update(outside)
+    return _declared(out, name, head, body)
 
 
 def _lambda(name: str, body: list[CStmt], parameter: str = "") -> CStmt:
@@ -164,7 +166,13 @@ def _work(
         return lambda iteration: []
     context = consumers.context
     body = [code for statement in statements for code in consumers.lower(context, statement)]
+    return _declared(out, context.name(name), head, body)
+
+
+def _declared(
+    out: list[CStmt], name: str, head: LoopHead, body: list[CStmt]
+) -> Callable[[CExpr], list[CStmt]]:
+    """Declares a lambda over the loop variable, if it uses that; returns what calls it."""
     used = head.variable in names(body)
-    unique = context.name(name)
-    out += [Blank(), _lambda(unique, body, head.variable if used else "")]
-    return lambda iteration: [Expression(c.call(unique, *((iteration,) if used else ())))]
+    out += [Blank(), _lambda(name, body, head.variable if used else "")]
+    return lambda iteration: [Expression(c.call(name, *((iteration,) if used else ())))]

@@ -134,6 +134,13 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     fragment's declaration has the value."""
     if isinstance(statement, Fill) and (statement in context.folded.fills or statement in context.initial):
         return []
+    if isinstance(statement, Reduce) and context.plan.defers(statement):
+        return []  # part of the statement that adds it to its total
+    deferred = context.plan.deferred_by(statement)
+    if deferred is not None:
+        from tilegen.lower.deferred_sums import lower_update
+
+        return [*_title(context, statement), *lower_update(context, deferred)]
     out = [*_title(context, statement), *barrier_before(context, statement)]
     lowering = lowering_for(context, statement)
     if isinstance(statement, For | If | Persistent):
@@ -155,14 +162,30 @@ def quoted(statement: Stmt) -> Location:
     match statement:
         case ParallelFor(body=(*_, Store() | AtomicElement() as last)) if last.location.line:
             return last.location
+        case If(then=(inner,)) if guards_mask(statement):
+            return quoted(inner)
         case _:
             return statement.location
+
+
+def guards_mask(branch: If) -> bool:
+    """Whether the branch is a mask's, made by tilegen.schedule.guard_masks."""
+    match branch:
+        case If(_, (ParallelFor(location=inside),), (), location):
+            return inside == location
+        case _:
+            return False
+
+
+def remark(branch: If) -> str:
+    """The comment behind a branch's condition."""
+    return "else the mask hides nothing" if guards_mask(branch) else ""
 
 
 def after_loop(context: Context, statement: Stmt) -> list[CStmt]:
     """What a loop left for later: sums whose lanes meet only now."""
     if not any(deferred.loop is statement for deferred in context.plan.deferred):
         return []
-    from tilegen.lower.reduce import lower_deferred
+    from tilegen.lower.deferred_sums import lower_deferred
 
     return lower_deferred(context, statement)

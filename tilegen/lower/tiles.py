@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.ir.expressions import Const, Var
@@ -15,6 +15,7 @@ from tilegen.model import build as c
 from tilegen.model.expressions import CallC, CExpr, Lambda, Literal, Member, Name, Operation
 from tilegen.model.statements import CStmt, Declare, ForC, WhileC
 from tilegen.model.transform import rewritten_blocks
+from tilegen.model.walk import names as mentioned
 from tilegen.schedule.analysis import each_statement
 from tilegen.schedule.clusters import cluster_axis
 
@@ -78,11 +79,14 @@ class TileLoop:
     def _tile_coordinates(self, context: Context, tile: CExpr, names: tuple[str, ...]) -> list[CStmt]:
         if self.ordered:
             found = c.call("tile_coordinates", tile, *self.extents)
+            cuda = context.target.language == "cuda"
+            fields = AXES if cuda else self.variables
             pick = [
                 Declare("int", name, c.member("at", field), const=True)
-                for name, field in zip(names, self.variables, strict=True)
+                for name, field in zip(names, fields, strict=len(fields) == len(names))
             ]
-            return [Declare("TileCoordinates", "at", found, const=True), *pick]
+            type_name = f"int{len(names)}" if cuda else "TileCoordinates"
+            return [Declare(type_name, "at", found, const=True), *pick]
         out: list[CStmt] = []
         divisor: CExpr = Literal(1)
         for position, (name, extent) in enumerate(zip(names, self.extents, strict=True)):
@@ -95,28 +99,38 @@ class TileLoop:
 
 
 def bind_coordinates(body: list[CStmt]) -> list[CStmt]:
-    """`const auto [bx, by] = tile_coordinates(…);` where all coordinates are used. Not in a kernel with lambdas: before
-    C++20 they cannot capture structured bindings."""
-    lambdas: list[CStmt] = []
-
-    def search(block: tuple[CStmt, ...]) -> tuple[CStmt, ...]:
-        lambdas.extend(one for one in block if isinstance(one, Declare) and isinstance(one.value, Lambda))
-        return block
+    """`const auto [bx, by] = tile_coordinates(…);` where all coordinates are used. A lambda has copies of those that it
+    uses: before C++20 it cannot refer to structured bindings."""
+    bound: dict[str, None] = {}
 
     def bind(block: tuple[CStmt, ...]) -> tuple[CStmt, ...]:
         for position, statement in enumerate(block):
             match statement:
-                case Declare(type_name="TileCoordinates", value=CallC(_, (_, *extents)) as found):
-                    names = _picked(block[position + 1 :])
-                    if len(names) == len(extents):
-                        bound = Declare("auto", "", found, const=True, structured=names)
-                        return (*block[:position], bound, *block[position + 1 + len(names) :])
+                case Declare(value=CallC(Name("tile_coordinates"), (_, *extents)) as found):
+                    picked = _picked(block[position + 1 :])
+                    if len(picked) == len(extents):
+                        bound.update(dict.fromkeys(picked))
+                        binding = Declare("auto", "", found, const=True, structured=picked)
+                        return (*block[:position], binding, *block[position + 1 + len(picked) :])
                 case _:
                     pass
         return block
 
-    rewritten_blocks(body, search)
-    return body if lambdas else rewritten_blocks(body, bind)
+    def copy(block: tuple[CStmt, ...]) -> tuple[CStmt, ...]:
+        return tuple(_with_copies(statement, bound) for statement in block)
+
+    body = rewritten_blocks(body, bind)
+    return rewritten_blocks(body, copy) if bound else body
+
+
+def _with_copies(statement: CStmt, bound: Mapping[str, None]) -> CStmt:
+    """The statement; of a lambda, with copies of those of the names that its body mentions."""
+    match statement:
+        case Declare(value=Lambda(body=inner) as function):
+            copies = tuple(name for name in mentioned(inner) if name in bound)
+            return replace(statement, value=replace(function, copies=copies))
+        case _:
+            return statement
 
 
 def _picked(following: tuple[CStmt, ...]) -> tuple[str, ...]:
@@ -239,7 +253,9 @@ def _extents(context: Context, kernel: Kernel, names: list[str]) -> tuple[CExpr,
     extents: list[CExpr] = []
     for position, (extent, name) in enumerate(zip(kernel.grid, names, strict=True)):
         comment = texts[position] if position < len(texts) else ""
-        if isinstance(extent, Const):
+        if isinstance(extent, Const) and extent.name:
+            extents.append(context.literal(extent))
+        elif isinstance(extent, Const):
             wanted = "kTiles" + name[0].upper() + name[1:]
             extents.append(context.constant(wanted, int(extent.value), comment))
         elif isinstance(extent, Var):

@@ -129,7 +129,7 @@ def boxes(
     return Boxes(parameter, tuple(reversed(offsets)))
 
 
-def _folds_groups(context: Context, region: Region, layout: SharedLayout) -> bool:
+def folds_groups(context: Context, region: Region, layout: SharedLayout) -> bool:
     """Whether one box takes all column groups of a row: they are there only because a box is not longer along an axis,
     and the tensor's rows are whole groups, so that the groups can be an axis of their own."""
     tma = context.target.tma
@@ -169,7 +169,7 @@ def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
     extents = shared_tiles.extent_constants(context, buffer)
     shared = context.plan.multicast_of(buffer.name)
     rank = copy.source.buffer.rank
-    if shared is None and _folds_groups(context, copy.source, layout):
+    if shared is None and folds_groups(context, copy.source, layout):
         context.primitive("tma_load", rank=rank + 1, multicast=False)
         whole = _folded(context, copy.source, layout, extents)
         tile = c.index(shared_tiles.tile(context, buffer.name), 0)
@@ -222,7 +222,7 @@ def each_group(
         first = c.add(coordinates[0], c.operation("*", "group", width))
         body = statement(c.index(tile, "group"), (first, *coordinates[1:]))
         inner = (Declare("int", "group", group, const=True), body)
-        return [ForC("i", Literal(0), count, inner, unroll=True)]
+        return [ForC("i", Literal(0), count, inner)]
     first = c.add(coordinates[0], c.mul("group", width))
     body = statement(c.index(tile, "group"), (first, *coordinates[1:]))
-    return [ForC("group", Literal(0), c.div(columns, width), (body,), unroll=True)]
+    return [ForC("group", Literal(0), c.div(columns, width), (body,))]

@@ -128,7 +128,7 @@ def _stores(
     body = store(
         c.index(tile, c.add(first, "group")), (c.add(coordinates[0], c.mul("group", width)), *coordinates[1:])
     )
-    return [ForC("group", Literal(0), Literal(count), (body,), unroll=True)]
+    return [ForC("group", Literal(0), Literal(count), (body,))]
 
 
 def uses_stmatrix(fragment: Fragment) -> bool:

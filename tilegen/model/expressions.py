@@ -97,10 +97,12 @@ class Braces:
 
 @dataclass(frozen=True, slots=True)
 class Lambda:
-    """[&](parameters) { body }: the body is a tuple of statements of tilegen.model.statements."""
+    """[&](parameters) { body }: the body is a tuple of statements of tilegen.model.statements. Of the names in `copies`
+    the lambda has copies."""
 
     parameters: tuple[tuple[str, str], ...]  # (type, name)
     body: tuple[object, ...]
+    copies: tuple[str, ...] = ()
 
 
 CExpr = (

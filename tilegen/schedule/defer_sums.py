@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.reduction import reduction_steps
 from tilegen.ir.expressions import Binary, Const, Expr, Load
-from tilegen.ir.nodes import Fill, For, Kernel, ParallelFor, Persistent, Reduce, Stmt, Store
+from tilegen.ir.nodes import Buffer, Fill, For, Kernel, ParallelFor, Persistent, Reduce, Stmt, Store
 from tilegen.schedule.analysis import each_statement, loaded, reads, writes
 from tilegen.target import Target
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredSum:
-    """`reduction` leaves its result in parts, `total` (the update's target) gathers them, and the lanes add up behind
-    `loop`."""
+    """`update` scales its target, the total, by `factor` (None: not at all), and each lane adds what it has of the
+    `reduction` to it; the lanes add up behind `loop`. The reduction's own target is not needed."""
 
     reduction: Reduce
     update: ParallelFor
+    factor: Expr | None
     loop: For
 
 
@@ -48,7 +49,9 @@ def _walk(
                 if isinstance(inner, Reduce) and _splits(inner, decisions, target):
                     update = _only_update(statement, inner, kernel)
                     if update is not None and _starts_at_zero(statements[:position], update):
-                        found.append(DeferredSum(inner, update, statement))
+                        found.append(
+                            DeferredSum(inner, update, _factor(update, inner.target.buffer), statement)
+                        )
 
 
 def _splits(reduction: Reduce, decisions: Decisions, target: Target) -> bool:
@@ -69,7 +72,11 @@ def _splits(reduction: Reduce, decisions: Decisions, target: Target) -> bool:
 def _only_update(loop: For, reduction: Reduce, kernel: Kernel) -> ParallelFor | None:
     """The statement of the loop that adds the sum to a total, if nothing else reads either of them in the loop."""
     part = reduction.target.buffer
-    users = [s for s in each_statement(kernel.body) if isinstance(s, ParallelFor) and part in reads(s)]
+    users = [
+        s
+        for s in each_statement(kernel.body)
+        if isinstance(s, ParallelFor) and part in (*reads(s), *writes(s))
+    ]
     others = [
         s
         for s in each_statement(kernel.body)
@@ -85,10 +92,26 @@ def _only_update(loop: For, reduction: Reduce, kernel: Kernel) -> ParallelFor | 
         return None
     store = update.body[0]
     total = store.buffer
-    if not _linear(store.value, Load(total, store.indices), Load(part, store.indices)):
+    if total.dtype != part.dtype or not _linear(
+        store.value, Load(total, store.indices), Load(part, store.indices)
+    ):
+        return None
+    at, then = (next(i for i, s in enumerate(loop.body) if s is one) for one in (reduction, update))
+    if any(reduction.source.buffer in writes(s) for s in loop.body[at:then]) or then < at:
         return None
     touched = [s for s in loop.body if s is not update and total in (*reads(s), *writes(s))]
     return update if not touched else None
+
+
+def _factor(update: ParallelFor, part: Buffer) -> Expr | None:
+    """What the update multiplies the total by."""
+    store = update.body[0]
+    assert isinstance(store, Store) and isinstance(store.value, Binary)
+    added = Load(part, store.indices)
+    scaled = store.value.left if store.value.right == added else store.value.right
+    if not isinstance(scaled, Binary):
+        return None
+    return scaled.right if scaled.left == Load(store.buffer, store.indices) else scaled.left
 
 
 def _linear(value: Expr, total: Load, part: Load) -> bool:

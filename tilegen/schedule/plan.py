@@ -7,7 +7,7 @@ from typing import Literal
 
 from tilegen.inference.decisions import PerNode
 from tilegen.inference.shared import SharedLayout
-from tilegen.ir.nodes import AtomicTile, Copy, For, Rasterisation, Reduce
+from tilegen.ir.nodes import AtomicTile, Copy, For, Rasterisation, Reduce, Stmt
 from tilegen.schedule.clusters import Multicast, cluster_size
 from tilegen.schedule.defer_sums import DeferredSum
 from tilegen.schedule.uneven import LongestFirst
@@ -95,6 +95,14 @@ class Plan:
     def defers(self, reduction: Reduce) -> bool:
         """Whether the lanes' parts of a sum stay apart until its loop is over."""
         return any(entry.reduction is reduction for entry in self.deferred)
+
+    def dissolves(self, buffer: str) -> bool:
+        """Whether nothing is left of a fragment: the parts of a deferred sum go to its total at once."""
+        return any(entry.reduction.target.buffer.name == buffer for entry in self.deferred)
+
+    def deferred_by(self, update: Stmt) -> DeferredSum | None:
+        """The deferred sum that a statement adds to its total."""
+        return next((entry for entry in self.deferred if entry.update is update), None)
 
     def hand_over_of(self, copy: Copy) -> HandOver | None:
         """The hand-over that a copy belongs to."""

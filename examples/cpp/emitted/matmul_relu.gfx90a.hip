@@ -31,10 +31,7 @@
 
 namespace {
 
-// --------------------------------------------------------------------------------------------- device types
-
 #define TILEGEN_DEVICE __device__ __forceinline__
-
 using u32 = unsigned int;
 using i64 = long long;
 using u64 = unsigned long long;
@@ -144,7 +141,6 @@ TILEGEN_DEVICE void schedule() {
     __builtin_amdgcn_sched_group_barrier(0x008, kMfmas, 0);
   }
 }
-
 // clang-format on
 
 // --------------------------------------------------------------------------------------------- device helpers
@@ -178,7 +174,6 @@ struct TileWindow {  // on a matrix whose rows are contiguous, from an origin to
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     matmul_relu(const fp16* __restrict__ A, const fp16* __restrict__ B, fp16* __restrict__ C, int M, int N, int K) {
   SharedStorage& shared = shared_storage<SharedStorage>();
-
   const int bx = blockIdx.x;
   const int by = blockIdx.y;
   const int k_tiles = (K + kBlockK - 1) / kBlockK;

@@ -29,10 +29,7 @@
 
 namespace {
 
-// --------------------------------------------------------------------------------------------- device types
-
 #define TILEGEN_DEVICE __device__ __forceinline__
-
 using u32 = unsigned int;
 using i64 = long long;
 using u64 = unsigned long long;
@@ -53,7 +50,6 @@ struct alignas(1024) SharedStorage {
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
-
 static_assert(kSharedBytes == 49152, "the shared memory that the header above states");
 
 // --------------------------------------------------------------------------------------------- device primitives
@@ -62,8 +58,7 @@ static_assert(kSharedBytes == 49152, "the shared memory that the header above st
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-// Dynamic shared memory, laid out as Storage
-template <class Storage>
+template <class Storage>  // the layout of dynamic shared memory
 TILEGEN_DEVICE Storage& shared_storage() {
   extern __shared__ __align__(1024) char shared_bytes[];
   return *reinterpret_cast<Storage*>(shared_bytes);
@@ -79,8 +74,7 @@ struct SM80_CP_ASYNC_CACHEGLOBAL_ZFILL {
 };
 
 TILEGEN_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// At most kPending of the thread's groups are still under way.
-template <int kPending>
+template <int kPending>  // at most kPending of the thread's groups are still under way
 TILEGEN_DEVICE void cp_async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(kPending) : "memory"); }
 
 // ldmatrix: PTX ISA 9.7.14.5.15
@@ -90,7 +84,6 @@ TILEGEN_DEVICE void ldmatrix_x4(u32 (&fragment)[4], const void* row) {
                : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
                : "r"(shared_address(row)) : "memory");
 }
-
 // 4 matrices of 8 x 8, transposed; lane 8 i + r points at row r of matrix i.
 TILEGEN_DEVICE void ldmatrix_x4_trans(u32 (&fragment)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -107,17 +100,12 @@ struct SM80_16x8x16_F32F16F16F32_TN {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 };
-
 // clang-format on
 
 // --------------------------------------------------------------------------------------------- device helpers
 
-struct TileCoordinates {
-  int bx, by;
-};
-
-// Panels of kRasterGroup tile rows, column by column inside a panel
-TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int bx_tiles, int by_tiles) {
+// (bx, by) of a tile: panels of kRasterGroup tile rows, column by column inside a panel
+TILEGEN_DEVICE int2 tile_coordinates(int tile, int bx_tiles, int by_tiles) {
   const int panel = tile / (kRasterGroup * bx_tiles);
   const int first_row = panel * kRasterGroup;
   const int rows = min(by_tiles - first_row, kRasterGroup);
@@ -132,12 +120,9 @@ TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int bx_tiles, int by_t
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     matmul_relu(const half* __restrict__ A, const half* __restrict__ B, half* __restrict__ C, int M, int N, int K) {
   SharedStorage& shared = shared_storage<SharedStorage>();
-
   const int bx_tiles = (N + kBlockN - 1) / kBlockN;
   const int by_tiles = (M + kBlockM - 1) / kBlockM;
-  const TileCoordinates at = tile_coordinates(blockIdx.x, bx_tiles, by_tiles);
-  const int bx = at.bx;
-  const int by = at.by;
+  const auto [bx, by] = tile_coordinates(blockIdx.x, bx_tiles, by_tiles);
   const int k_tiles = (K + kBlockK - 1) / kBlockK;
   const int thread = threadIdx.x;
   const int warp = threadIdx.x / 32;
@@ -151,7 +136,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   // of this thread's first chunk of B_shared
   const half* B_shared_source = &B[i64(thread / 16) * N + bx * kBlockN + 8 * (thread % 16)];
   // Starts the loads of iteration k into a stage of the ring
-  const auto load_tiles = [&](int stage, int k) {  // matmul.py:26  T.copy(A[by * block_M, k * block_K], A_shared)
+  // matmul.py:26  T.copy(A[by * block_M, k * block_K], A_shared)
+  const auto load_tiles = [&, by = by, bx = bx](int stage, int k) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = thread / 4 + 32 * i;

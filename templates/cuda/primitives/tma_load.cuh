@@ -8,7 +8,6 @@ TILEGEN_DEVICE void tma_load_{{ rank }}d_multicast(void* tile, const CUtensorMap
                    "r"(shared_address(&barrier)), "h"(blocks) : "memory");
 }
 {% else %}
-// Elements out of range arrive as zero.
 TILEGEN_DEVICE void tma_load_{{ rank }}d(void* tile, const CUtensorMap& map, {{ arguments }},{{ break }}u64& barrier) {
   asm volatile("cp.async.bulk.tensor.{{ rank }}d.shared::cluster.global.mbarrier::complete_tx::bytes "
                "[%0], [%1, { {{- operands -}} }], [%{{ next_operand }}];"

@@ -1,4 +1,3 @@
-// The {{ registers }} accumulators of a thread in an instruction's text, and its operands for them
 #define TILEGEN_D{{ registers }}{% for line in text %}{{ " \\\n  " }}"{{ line }}"{% endfor %}
 
 #define TILEGEN_OPERANDS_D{{ registers }}(d){% for line in operands %}{{ " \\\n  " }}{{ line }}{% endfor %}
