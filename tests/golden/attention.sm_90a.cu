@@ -217,18 +217,9 @@ TILEGEN_DEVICE int3 tile_coordinates(int tile, int bx_tiles, int h_tiles, int b_
   return {bx_tiles - 1 - local / width, other % h_tiles, other / h_tiles};
 }
 
-template <int kDepth>
-struct RingState {  // position in a ring of kDepth buffers; the phase flips at each turn
-  int stage = 0;
-  u32 phase;
-  __device__ explicit RingState(u32 first_phase) : phase(first_phase) {}
-  TILEGEN_DEVICE void advance() {
-    if (++stage == kDepth) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
+// Iteration t of a pipeline takes buffer t % kStages of its rings, for the (t / kStages)-th time
+TILEGEN_DEVICE u32 stage_of(u32 t) { return t % kStages; }
+TILEGEN_DEVICE u32 phase_of(u32 t) { return t / kStages % 2; }
 
 // Loads a tile, one column group after another; the barrier's phase ends with the last byte
 template <int kGroups, class Group>
@@ -268,39 +259,35 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   if (warpgroup == 0) {
     register_release<kProducerRegisters>();
     if (threadIdx.x == 0) {
-      RingState<kStages> Q_ring(1);  // every stage starts empty
-      RingState<kStages> K_ring(1);
-      RingState<kStages> V_ring(1);
-      RingState<1> tile_ring(1);
+      int done = 0;  // iterations of j in tiles before
       int tile = blockIdx.x;
-      while (tile < kTilesBx * kH * kB) {
+      for (int round = 0; tile < kTilesBx * kH * kB; ++round) {
         const auto [bx, h, b] = tile_coordinates(tile, kTilesBx, kH, kB);
 
         // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
-        mbarrier_wait(shared.Q_empty[Q_ring.stage], Q_ring.phase);
-        load_tile(shared.Q_shared[Q_ring.stage], Q, h, bx * kBlockM, b, shared.Q_full[Q_ring.stage]);
-        Q_ring.advance();
+        mbarrier_wait(shared.Q_empty[stage_of(round)], phase_of(round) ^ 1);  // passes at once the first time
+        load_tile(shared.Q_shared[stage_of(round)], Q, h, bx * kBlockM, b, shared.Q_full[stage_of(round)]);
         const int keys = min((bx + 1) * kBlockM, kSK);
+        const int j_tiles = (keys + kBlockN - 1) / kBlockN;
 
         // attention.py:47  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
-        for (int j = 0; j < (keys + kBlockN - 1) / kBlockN; ++j) {
+#pragma unroll 1
+        for (int j = 0; j < j_tiles; ++j) {
           // attention.py:48  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
-          mbarrier_wait(shared.K_empty[K_ring.stage], K_ring.phase);
-          load_tile(shared.K_shared[K_ring.stage], K, h, j * kBlockN, b, shared.K_full[K_ring.stage]);
-          K_ring.advance();
+          mbarrier_wait(shared.K_empty[stage_of(done + j)], phase_of(done + j) ^ 1);
+          load_tile(shared.K_shared[stage_of(done + j)], K, h, j * kBlockN, b, shared.K_full[stage_of(done + j)]);
 
           // attention.py:65  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
-          mbarrier_wait(shared.V_empty[V_ring.stage], V_ring.phase);
-          load_tile(shared.V_shared[V_ring.stage], V, h, j * kBlockN, b, shared.V_full[V_ring.stage]);
-          V_ring.advance();
+          mbarrier_wait(shared.V_empty[stage_of(done + j)], phase_of(done + j) ^ 1);
+          load_tile(shared.V_shared[stage_of(done + j)], V, h, j * kBlockN, b, shared.V_full[stage_of(done + j)]);
         }
+        done += j_tiles;
 
         // The next tile that no block has; the first ones went by the block's index
         tile = gridDim.x + atomicAdd(tile_counter, 1);
-        mbarrier_wait(shared.tile_empty, tile_ring.phase);
+        mbarrier_wait(shared.tile_empty, (round % 2) ^ 1);
         shared.next_tile = tile;
         mbarrier_arrive(shared.tile_full);
-        tile_ring.advance();
       }
     }
     return;
@@ -312,40 +299,33 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int consumer = warpgroup - 1;
   const int warp = thread / 32;
   const int lane = thread % 32;
-  // [r] is row kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2),
-  // column 2 * (lane % 4) + r % 2 + 8 * (r / 4)
-  float S[64], O_local[64];
-  alignas(4) half P[64];
-  // [r] is element kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r
-  float m[2], m_old[2], alpha[2], l[2];
-  RingState<kStages> Q_ring(0);
-  RingState<kStages> K_ring(0);
-  RingState<kStages> V_ring(0);
-  RingState<1> tile_ring(0);
-
   if (consumer == 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
+  int done = 0;                                                           // iterations of j in tiles before
   int tile = blockIdx.x;
-  while (tile < kTilesBx * kH * kB) {
+  for (int round = 0; tile < kTilesBx * kH * kB; ++round) {
     const auto [bx, h, b] = tile_coordinates(tile, kTilesBx, kH, kB);
 
-    // attention.py:43  T.fill(O_local, 0)
-#pragma unroll
-    for (int r = 0; r < 64; ++r) O_local[r] = 0.0f;
-    // attention.py:44  T.fill(l, 0)
-    for (int r = 0; r < 2; ++r) l[r] = 0.0f;
-    // attention.py:45  T.fill(m, -T.infinity(T.float32))
-    for (int r = 0; r < 2; ++r) m[r] = -infinity();
+    // [r] is row kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2),
+    // column 2 * (lane % 4) + r % 2 + 8 * (r / 4)
+    float S[64];
+    alignas(4) half P[64];
+    float O_local[64] = {};  // attention.py:43  T.fill(O_local, 0)
+    // [r] is element kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r
+    float m[2] = {-infinity(), -infinity()};  // attention.py:45  T.fill(m, -T.infinity(T.float32))
+    float m_old[2], alpha[2];
+    float l[2] = {};  // attention.py:44  T.fill(l, 0)
 
     // attention.py:46  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
     const int keys = min((bx + 1) * kBlockM, kSK);
-    mbarrier_wait(shared.Q_full[Q_ring.stage], Q_ring.phase);
+    mbarrier_wait(shared.Q_full[stage_of(round)], phase_of(round));
+    const int j_tiles = (keys + kBlockN - 1) / kBlockN;
 
-    const auto issue_S = [&]() {
+    const auto issue_S = [&](int j) {
       // attention.py:49  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
-      mbarrier_wait(shared.K_full[K_ring.stage], K_ring.phase);
+      mbarrier_wait(shared.K_full[stage_of(done + j)], phase_of(done + j));
       const u64 descriptor_a =
-          descriptor_sw128(shared.Q_shared[Q_ring.stage][0][kConsumerRows * consumer], 0, kAtomBytes);
-      const u64 descriptor_b = descriptor_sw128(shared.K_shared[K_ring.stage], 0, kAtomBytes);
+          descriptor_sw128(shared.Q_shared[stage_of(round)][0][kConsumerRows * consumer], 0, kAtomBytes);
+      const u64 descriptor_b = descriptor_sw128(shared.K_shared[stage_of(done + j)], 0, kAtomBytes);
       warpgroup_arrive();
 #pragma unroll
       for (int kk = 0; kk < kD / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 columns
@@ -355,11 +335,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       warpgroup_commit();
     };
 
-    const auto issue_O_local = [&]() {
+    const auto issue_O_local = [&](int j) {
       // attention.py:66  T.gemm(P, V_shared, O_local)
-      mbarrier_wait(shared.V_full[V_ring.stage], V_ring.phase);
+      mbarrier_wait(shared.V_full[stage_of(done + j)], phase_of(done + j));
       const u64 descriptor_b =
-          descriptor_sw128(shared.V_shared[V_ring.stage], sizeof(shared.V_shared[0][0]), kAtomBytes);
+          descriptor_sw128(shared.V_shared[stage_of(done + j)], sizeof(shared.V_shared[0][0]), kAtomBytes);
       warpgroup_arrive();
 #pragma unroll
       for (int kk = 0; kk < kBlockN / 16; ++kk)  // in 16-byte units: B advances 16 rows
@@ -412,50 +392,42 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
     };
 
-    if ((keys + kBlockN - 1) / kBlockN > 0) {
-      // First iteration: nothing runs beside it yet
+    // First iteration: nothing runs beside it yet
+    named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
+    issue_S(0);
+    named_barrier_arrive(kTurnBarrier + 1 - consumer, 2 * kWarpgroup);
+    warpgroup_wait<0>();
+    if (thread == 0) mbarrier_arrive(shared.K_empty[stage_of(done)]);
+    work_beside(0);
+    work_after();
+
+    // Main loop: S of iteration j beside O_local of the iteration before it
+    for (int j = 1; j < j_tiles; ++j) {  // attention.py:47
       named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
-      issue_S();
+      issue_S(j);
+      issue_O_local(j - 1);
       named_barrier_arrive(kTurnBarrier + 1 - consumer, 2 * kWarpgroup);
+
+      warpgroup_wait<1>();  // S is there, O_local is still under way
+      if (thread == 0) mbarrier_arrive(shared.K_empty[stage_of(done + j)]);
+      work_beside(j);
+
       warpgroup_wait<0>();
-      if (thread == 0) mbarrier_arrive(shared.K_empty[K_ring.stage]);
-      K_ring.advance();
-      work_beside(0);
+      if (thread == 0) mbarrier_arrive(shared.V_empty[stage_of(done + j - 1)]);
       work_after();
-
-      // Main loop: S of iteration j beside O_local of the iteration before it
-      for (int j = 1; j < (keys + kBlockN - 1) / kBlockN; ++j) {  // attention.py:47
-        named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
-        issue_S();
-        issue_O_local();
-        named_barrier_arrive(kTurnBarrier + 1 - consumer, 2 * kWarpgroup);
-
-        warpgroup_wait<1>();  // S is there, O_local is still under way
-        if (thread == 0) mbarrier_arrive(shared.K_empty[K_ring.stage]);
-        K_ring.advance();
-        work_beside(j);
-
-        warpgroup_wait<0>();
-        if (thread == 0) mbarrier_arrive(shared.V_empty[V_ring.stage]);
-        V_ring.advance();
-        work_after();
-      }
-
-      // Last iteration's second gemm
-      issue_O_local();
-      warpgroup_wait<0>();
-      if (thread == 0) mbarrier_arrive(shared.V_empty[V_ring.stage]);
-      V_ring.advance();
     }
+
+    // Last iteration's second gemm
+    issue_O_local(j_tiles - 1);
+    warpgroup_wait<0>();
+    if (thread == 0) mbarrier_arrive(shared.V_empty[stage_of(done + j_tiles - 1)]);
 
     // attention.py:59: the sums of a row's lanes, which each lane has kept for itself
     for (int r = 0; r < 2; ++r) {
       l[r] += __shfl_xor_sync(~0u, l[r], 1);
       l[r] += __shfl_xor_sync(~0u, l[r], 2);
     }
-    named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
-    if (thread == 0) mbarrier_arrive(shared.Q_empty[Q_ring.stage]);
-    Q_ring.advance();
+    if (thread == 0) mbarrier_arrive(shared.Q_empty[stage_of(round)]);
 
     // Epilogue
     // attention.py:68  alpha[i] = 1 / l[i]
@@ -491,12 +463,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r;
       if (lane % 4 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[r] * 0.088388346f + logf(l[r]);
     }
+    done += j_tiles;
 
     // The producer has drawn the next tile
-    mbarrier_wait(shared.tile_full, tile_ring.phase);
+    mbarrier_wait(shared.tile_full, round % 2);
     tile = shared.next_tile;
     mbarrier_arrive(shared.tile_empty);
-    tile_ring.advance();
   }
   if (thread == 0) tma_store_wait_read();
 }

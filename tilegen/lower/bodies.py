@@ -6,7 +6,7 @@ from tilegen.ir.nodes import For, Gemm, Kernel, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.fold_clear import FoldedClears, fold_clears
 from tilegen.lower.fragments import fragment_declarations, initial_fills
-from tilegen.lower.loops import hoist_lets
+from tilegen.lower.loops import hoist_lets, note_ranges
 from tilegen.lower.pipeline_warp_specialised import (
     barrier_members,
     consumer_role,
@@ -33,6 +33,7 @@ def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]
     tiles = tile_loop(context, kernel)
     if not tiles.repeats:
         hoist_lets(context, tiles.body(kernel))
+    note_ranges(context, tiles.body(kernel))
     loops = [s for s in each_statement(kernel.body) if isinstance(s, For) and s.kind == "pipelined"]
     skews = [skew for loop in loops if (skew := find_skew(loop, context.decisions, context.plan)) is not None]
 
@@ -43,7 +44,7 @@ def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]
 
     name_parts(context, kernel.body)
     context.folded = fold_clears(kernel, overwrites)
-    if not reuses_tiles(context):
+    if context.plan.persistent or not reuses_tiles(context):
         context.initial = initial_fills(context, kernel)
     if context.plan.kind == "warp_specialised":
         body = _warp_specialised(context, kernel, context.folded, tiles)
@@ -105,8 +106,9 @@ def _single_role(context: Context, kernel: Kernel, tiles: TileLoop) -> list[CStm
     """Every thread does the same."""
     body = lower_statements(context, tiles.body(kernel))
     _shared_tiles(context, kernel)
-    declarations = fragment_declarations(context, kernel)
-    rest = [*declarations, Blank(), *tiles.wrap(context, body)]
+    # What a tile computes in is declared in its turn of the walk, with the values that it begins with.
+    start = [Blank()] if tiles.repeats else []
+    rest = tiles.wrap(context, [*start, *fragment_declarations(context, kernel), Blank(), *body])
     return [*context.threads.declarations(rest), *rest]
 
 

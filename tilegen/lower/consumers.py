@@ -117,10 +117,22 @@ class Consumers:
         if not last:
             return out
         out += self.settle(len(self.outstanding)) if self.outstanding else []
-        out += self.threads_have_read(last)
+        by_threads = [hand_over for hand_over in last if not self.read_by_gemms(statement, hand_over)]
+        out += self.threads_have_read(by_threads) if by_threads else []
         for hand_over in last:
             out += self.release(hand_over)
         return out
+
+    def read_by_gemms(self, statement: Stmt, hand_over: HandOver) -> bool:
+        """Whether only tensor cores read the hand-over's tiles in a statement; who waits for them needs nobody else."""
+        readers = [
+            one
+            for one in each_statement((statement,))
+            if not isinstance(one, For | If | Persistent)
+            and any(buffer.name in hand_over.buffers for buffer in reads(one))
+        ]
+        gemms = self.context.decisions.gemms
+        return all(isinstance(one, Gemm) and gemms[one].family == "wgmma" for one in readers)
 
     def nested(self, statement: For | If | Persistent) -> list[CStmt]:
         """Control flow around statements of the consumers; nothing is outstanding at its borders."""
@@ -313,7 +325,8 @@ class Consumers:
     def pipelined(self, loop: For) -> list[CStmt]:
         """A pipelined loop of the consumers."""
         out = self.settle(len(self.outstanding)) if self.outstanding else []
-        head = loop_head(self.context, loop)
+        declared, head = rings.trip_count(self.context, loop, loop_head(self.context, loop))
+        out += declared
         skew = find_skew(loop, self.context.decisions, self.context.plan)
         if skew is not None:
             return [*out, *lower_skewed(self, loop, head, skew)]

@@ -76,6 +76,7 @@ class Context:
     maps: dict[str, TensorMap] = field(
         default_factory=dict
     )  # kernel parameters that describe tensors to the TMA unit
+    trips: dict[str, CExpr] = field(default_factory=dict)  # how often loops run that count from tile to tile
     scratch: dict[str, TensorArgument] = field(
         default_factory=dict
     )  # device memory that the kernel needs beside the program's tensors

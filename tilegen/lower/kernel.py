@@ -6,6 +6,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Kernel, Program
 from tilegen.ir.summary import summary
+from tilegen.lower import rings
 from tilegen.lower.bodies import lower_body
 from tilegen.lower.context import Context, constant_name
 from tilegen.lower.facts import buffer_rows, pipeline_lines
@@ -122,6 +123,7 @@ def reserve_names(context: Context, program: Program) -> None:
         "kk",
         "stage",
         *(NAMES if context.plan.draws_tiles else ()),
+        *((rings.ROUND, rings.DONE) if context.plan.persistent else ()),
     )
     for name in (
         *own,

@@ -102,6 +102,15 @@ def hoist_lets(context: Context, statements: Sequence[Stmt]) -> None:
                 declared = Declare(text, var.name, scalar(context, value), const=True)
                 context.prologue += [*context.comment(location), declared]
                 context.hoisted[var.name] = None
+            case _:
+                pass
+
+
+def note_ranges(context: Context, statements: Sequence[Stmt]) -> None:
+    """What is known of named integers that the kernel's body computes once a tile."""
+    for statement in statements:
+        match statement:
+            case Let(var, value, mutable=False) if var.dtype.is_integer:
                 context.ranges[var.name] = interval(value, ranges(context))
             case _:
                 pass

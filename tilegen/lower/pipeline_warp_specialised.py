@@ -17,7 +17,7 @@ from tilegen.lower.scalar import scalar
 from tilegen.lower.shared_tiles import extent_constants
 from tilegen.lower.skewed_loop import first_turn
 from tilegen.lower.statements import lower_statement
-from tilegen.lower.tile_draw import draw_barriers, draw_members, draw_next, draw_ring, take_next
+from tilegen.lower.tile_draw import draw_barriers, draw_members, draw_next, take_next
 from tilegen.lower.tile_loader import load_whole
 from tilegen.lower.tiles import TileLoop, cluster_constant, persistent_tiles, reuses_tiles
 from tilegen.lower.tma import lower_load
@@ -143,14 +143,16 @@ class Producer:
         return c.index(base, rings.position(self.context, hand_over, "stage"))
 
     def loop(self, loop: For) -> list[CStmt]:
-        head = loop_head(self.context, loop)
+        declared, head = rings.trip_count(self.context, loop, loop_head(self.context, loop))
         rings.enter(self.context, rings.filled_by(self.context, loop), Name(head.variable))
         body = tuple(self.block(loop.body))
         registers = self.context.plan.registers
-        # The smallest budget has no registers to spare for an unrolled loop.
-        once = registers is not None and registers.producer < PRODUCER_REGISTERS
+        # Unrolled, a loop needs more registers than the smallest budget has, or than counting from tile to tile leaves.
+        counts = any(loop is one for one in rings.counted_loops(self.context))
+        once = registers is not None and (registers.producer < PRODUCER_REGISTERS or counts)
         unroll = 1 if once else None
-        return [Blank(), ForC(head.variable, head.start, head.stop, body, unroll=unroll, comment=head.comment)]
+        each = ForC(head.variable, head.start, head.stop, body, unroll=unroll, comment=head.comment)
+        return [*declared, Blank(), each]
 
 
 def register_budget(context: Context) -> None:
@@ -265,11 +267,10 @@ def ring_states(context: Context, phase: int, reused: bool, comment: str = "") -
 def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CStmt, ...]:
     """The body of the producer warpgroup's branch."""
     producer = Producer(context, reuses_tiles(context))
-    rings.enter(context, rings.moved_on(context), Literal(0))
+    rings.enter(context, rings.outside_loops(context), Literal(0))
     issue = [
         *ring_states(context, 1, reuses_tiles(context), "every stage starts empty"),
-        *draw_ring(context, 1),
-        *tiles.wrap(context, producer.block(tiles.body(kernel)), _following(context, draw_next)),
+        *_walk(context, tiles, producer.block(tiles.body(kernel)), draw_next),
     ]
     context.ring_stage.clear()
     release: list[CStmt] = []
@@ -280,9 +281,14 @@ def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CS
     return (*release, IfC(c.operation("==", "threadIdx.x", 0), tuple(issue)))
 
 
-def _following(context: Context, draw: Callable[[Context], list[CStmt]]) -> list[CStmt]:
-    """How a role comes to the block's next tile, where that is drawn."""
-    return draw(context) if context.plan.draws_tiles else []
+def _walk(
+    context: Context, tiles: TileLoop, body: list[CStmt], draw: Callable[[Context], list[CStmt]]
+) -> list[CStmt]:
+    """A role's walk over the block's tiles; `draw` comes to the next one where that is drawn."""
+    following = draw(context) if context.plan.draws_tiles else []
+    counter = rings.ROUND if rings.counts_tiles(context) else ""
+    whole = tiles.wrap(context, [*body, *rings.count_on(context)], following, counter)
+    return [*rings.counters(context), *whole]
 
 
 def consumer_role(
@@ -303,19 +309,17 @@ def consumer_role(
         return accumulates(context, gemm)
 
     consumers = Consumers(context, lower_statement, accumulate, reused=reuses_tiles(context))
-    rings.enter(context, rings.moved_on(context), Literal(0))
+    rings.enter(context, rings.outside_loops(context), Literal(0))
     body = consumers.block(tiles.body(kernel))
     if consumers.outstanding:
         body += consumers.settle(len(consumers.outstanding))
     body += consumers.end_of_tile() if reuses_tiles(context) else []
     context.ring_stage.clear()
     declarations = declare()  # after the body, which says what alignment vector accesses want
+    start = [Blank()] if tiles.repeats else []
     rest = [
-        *declarations,
         *ring_states(context, 0, reuses_tiles(context)),
-        *draw_ring(context, 0),
-        Blank(),
         *first_turn(context),
-        *tiles.wrap(context, body, _following(context, take_next)),
+        *_walk(context, tiles, [*start, *declarations, Blank(), *body], take_next),
     ]
     return [*acquire, *context.threads.declarations(rest), *rest]

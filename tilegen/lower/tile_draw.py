@@ -7,16 +7,16 @@ through shared memory: a full barrier tells that it is there, an empty one that 
 from __future__ import annotations
 
 from tilegen.ir.types import int32
+from tilegen.lower import rings
 from tilegen.lower.context import Context
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import SharedMember, TensorArgument
-from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Declare, Expression
+from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Expression
 
 COUNTER = "tile_counter"
-_RING = "tile_ring"
 _NUMBER, _FULL, _EMPTY = "next_tile", "tile_full", "tile_empty"
-NAMES = (COUNTER, _RING, _NUMBER, _FULL, _EMPTY)
+NAMES = (COUNTER, _NUMBER, _FULL, _EMPTY)
 
 
 def draw_members(context: Context) -> list[SharedMember]:
@@ -41,14 +41,6 @@ def draw_barriers(context: Context) -> list[CStmt]:
     ]
 
 
-def draw_ring(context: Context, phase: int) -> list[CStmt]:
-    """The phase of the barriers in one role."""
-    if not context.plan.draws_tiles:
-        return []
-    context.helper("ring_state")
-    return [Declare("RingState<1>", _RING, c.call("RingState<1>", phase))]
-
-
 def draw_next(context: Context) -> list[CStmt]:
     """The producer's part, behind its loads."""
     for name in ("mbarrier_wait", "mbarrier_arrive"):
@@ -61,10 +53,9 @@ def draw_next(context: Context) -> list[CStmt]:
         Blank(),
         Comment("The next tile that no block has; the first ones went by the block's index"),
         AssignC(Name("tile"), drawn),
-        _wait(_EMPTY),
+        _wait(_EMPTY, c.operation("^", _phase(), 1)),
         AssignC(c.member("shared", _NUMBER), Name("tile")),
         Expression(c.call("mbarrier_arrive", c.member("shared", _FULL))),
-        _advance(),
     ]
 
 
@@ -75,20 +66,15 @@ def take_next(context: Context) -> list[CStmt]:
     return [
         Blank(),
         Comment("The producer has drawn the next tile"),
-        _wait(_FULL),
+        _wait(_FULL, _phase()),
         AssignC(Name("tile"), c.member("shared", _NUMBER)),
         Expression(c.call("mbarrier_arrive", c.member("shared", _EMPTY))),
-        _advance(),
     ]
 
 
-def _wait(barrier: str) -> CStmt:
-    return Expression(c.call("mbarrier_wait", c.member("shared", barrier), _phase()))
+def _wait(barrier: str, phase: CExpr) -> CStmt:
+    return Expression(c.call("mbarrier_wait", c.member("shared", barrier), phase))
 
 
 def _phase() -> CExpr:
-    return c.member(_RING, "phase")
-
-
-def _advance() -> CStmt:
-    return Expression(c.call(c.member(_RING, "advance")))
+    return c.mod(rings.ROUND, 2)
