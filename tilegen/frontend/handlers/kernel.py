@@ -7,6 +7,7 @@ from typing import Any, Literal, NoReturn
 
 from tilegen.frontend.calls import WordCall, dtype_argument, handles
 from tilegen.frontend.context import KernelState
+from tilegen.frontend.extents import fixing_remedy
 from tilegen.frontend.stores import require_kernel
 from tilegen.frontend.values import KernelLaunch, NamedInt, is_number, is_tile_value
 from tilegen.frontend.variables import define
@@ -104,13 +105,10 @@ def _extent(call: WordCall, item: object) -> Expr:
     if isinstance(item, Const) and item.dtype.is_integer:
         item = int(item.value)
     if is_tile_value(item):
-        remedy = "use a Python integer, such as a parameter of the program"
-        if isinstance(item, Var) and item.role == "extent":
-            remedy = f"fix {item.name}: --dim {item.name}=… or emit(dims={{'{item.name}': …}}); not dynamic in a call"
         call.fail(
             "shape",
             "the shape of a tile is fixed at generation time, but this extent is only known to the kernel",
-            remedy,
+            fixing_remedy(item, "use a Python integer, such as a parameter of the program"),
         )
     if not is_number(item) or int(item) != item or item <= 0:
         call.fail("shape", f"the shape of a tile holds positive integers, not {item!r}")
