@@ -22,9 +22,10 @@ from tilegen.building import (
     read_program,
     scalar_parameters,
 )
+from tilegen.dtype_parameters import bind_dtypes
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall
-from tilegen.ir.expressions import Var
+from tilegen.ir.expressions import Const, Var
 from tilegen.language.functions import PrimFunc
 from tilegen.language.tensors import TensorSpec, spec_of_array
 from tilegen.program import (
@@ -189,14 +190,11 @@ class JitKernel:
             self._definition.python, specs, {**self._parameters, **parameters}, _describes_tensor
         )
         self._refuse_other_values(assignment.parameters)
-        return build_emission(
-            self._definition,
-            chosen,
-            {name: _as_spec(value, name) for name, value in assignment.tensors.items()},
-            {**assignment.parameters, **assignment.scalars},
-            dims,
-            name,
-        )
+        given = {**assignment.parameters, **assignment.scalars}
+        tensors = {name: _as_spec(value, name) for name, value in assignment.tensors.items()}
+        if any(0 in spec.shape for spec in tensors.values()):
+            tensors = self._opened(tensors, given, (), chosen)
+        return build_emission(self._definition, chosen, tensors, given, dims, name)
 
     def _prepare(
         self,
@@ -263,19 +261,30 @@ class JitKernel:
     ) -> dict[str, TensorSpec]:
         """The specs with the extents left open that the program calls by these names, and those that are 0: what has
         no elements is launched by the text for any extent, which starts no block for it."""
-        program = read_program(self._definition, {}, parameters, target=target)
+        function = self._definition.python
+        if self._definition.style == "eager":
+            parameters = bind_dtypes(function, specs, parameters)
+        program = read_program(self._definition, specs, parameters, target=target)
+        declared = {tensor.name: tensor.shape for tensor in program.tensors}
         known = {extent.name for extent in program.extents}
+        known |= {
+            e.name for shape in declared.values() for e in shape if isinstance(e, Const | Var) and e.name
+        }
+        known -= set(parameter_names(function))
         unknown = [name for name in dynamic if name not in known]
         if unknown:
             raise CallError(
                 f"dynamic names {unknown[0]}, but the open extents of {self.__name__} are "
                 f"{', '.join(sorted(known)) or 'none'}"
             )
-        declared = {tensor.name: tensor.shape for tensor in program.tensors}
         opened = {}
         for name, spec in specs.items():
             shape = tuple(
-                extent.name if isinstance(extent, Var) and (extent.name in dynamic or value == 0) else value
+                extent.name
+                if isinstance(extent, Const | Var)
+                and extent.name in known
+                and (extent.name in dynamic or value == 0)
+                else value
                 for extent, value in zip(declared[name], spec.shape, strict=True)
             )
             opened[name] = TensorSpec(shape, spec.dtype, spec.strides if shape == spec.shape else None)

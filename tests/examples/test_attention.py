@@ -12,6 +12,7 @@ from example_cases import EXAMPLES
 
 from tilegen.cli.comparing import difference
 from tilegen.cli.loading import load_module
+from tilegen.diagnostics import ProgramError
 from tilegen.emission import Emission
 from tilegen.language.tensors import spec_of_array
 from tilegen.target import load_target, target_names
@@ -69,3 +70,10 @@ def test_nothing_is_spilled(require_tool: Require, target: str, depth: int) -> N
 def test_a_tile_that_is_given_is_kept() -> None:
     source = emission(256, "sm_90a", block_N=32, num_stages=3).source
     assert "constexpr int kBlockN = 32;" in source and "constexpr int kStages = 3;" in source
+
+
+def test_an_open_head_dimension_says_how_to_fix_it() -> None:
+    with pytest.raises(ProgramError) as refused:
+        MODULE.attention.emit(target="sm_90a")
+    assert "fix D: --dim D=…" in refused.value.remedy
+    assert MODULE.attention.emit(target="sm_90a", dims={"D": 192}).manifest.symbols

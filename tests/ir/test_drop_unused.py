@@ -13,8 +13,8 @@ def copies(X, spare: bool = False):
     with T.Kernel(1, threads=64):
         x = T.alloc_fragment((64, 64), T.float32)
         if spare:
-            T.alloc_shared((64, 64), T.float32)
-            y = T.alloc_fragment((64, 64), T.float32)
+            T.alloc_fragment((64, 64), T.float32)
+            y = T.alloc_shared((64, 64), T.float32)
             T.annotate_layout({y: None})
         T.copy(X, x)
         T.copy(x, Y)

@@ -101,6 +101,42 @@ def test_names_of_the_host_side_are_kept_apart(
     build_hip(made.source, made.target)
 
 
+SCALARS = """
+def twice(X, {factor}: T.float32):
+    {extent} = T.const("{extent}")
+    X: T.Tensor(({extent},), T.float32)
+    Y = T.empty(({extent},), T.float32)
+    with T.Kernel(T.ceildiv({extent}, 128), threads=128) as {block}:
+        {fragment} = T.alloc_fragment((128,), T.float32)
+        T.copy(X[{block} * 128], {fragment})
+        for {parallel} in T.Parallel(128):
+            {let} = T.max({fragment}[{parallel}], -T.infinity(T.float32)) * {factor}
+            {fragment}[{parallel}] = T.exp2({let}) + T.min({fragment}[{parallel}], 0)
+        T.copy({fragment}, Y[{block} * 128])
+    return Y
+"""
+PARTS = ("factor", "extent", "block", "fragment", "parallel", "let")
+FUNCTIONS = ("infinity", "exp2_approx", "fmaxf", "exp2f", "half", "warp", "lane", "shared", "row", "column", "min",
+             "thread", "uint4", "int", "fp16", "blockIdx", "size_t", "twice_launch")  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "gfx942"])
+@pytest.mark.parametrize("first", range(0, len(FUNCTIONS), 3))
+def test_scalars_may_be_called_like_functions(
+    first: int, target: str, tmp_path: Path, require_tool: Callable[[str], None]
+) -> None:
+    require_tool("host_compiler")
+    names = (FUNCTIONS[first:] + FUNCTIONS[:first])[: len(PARTS)]
+    path = tmp_path / "twice.py"
+    path.write_text(SCALARS.format(**dict(zip(PARTS, names, strict=True))))
+    scope: dict[str, Any] = {"T": T}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    x = np.linspace(-2, 2, 300, dtype=np.float32)
+    emission = tilegen.jit(scope["twice"]).emit(target=target)
+    found = emission.emulate(x, scalars={emission.manifest.scalars[0].name: 1.5})
+    np.testing.assert_allclose(found, np.exp2(x * 1.5) + np.minimum(x, 0), atol=1e-4)
+
+
 CONSTANTS = ("stages", "stage_bytes", "threads", "consumers", "consumer_rows", "swizzle_columns", "shared_bytes",
              "waves", "out_of_range", "atom_bytes", "tiles_k", "warpgroup", "producer_registers")  # fmt: skip
 SCALED = """

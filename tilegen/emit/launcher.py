@@ -59,6 +59,8 @@ def launcher_body(model: KernelModel) -> tuple[CStmt, ...]:
     statements: list[CStmt] = [IfC(_any(checks), (refuse,))] if checks else []
     statements += _alignment_checks(model, refuse)
     contract = len(statements)
+    clears = _clears(model, dialect)  # before the grid: what no block adds to is 0 all the same
+    statements += [Blank(), *_chain(clears, dialect)] if clears else []
     statements += (
         [Blank(), *grid.before, *grid.after_device()] if not model.launch.uses_multiprocessors else []
     )
@@ -70,7 +72,7 @@ def launcher_body(model: KernelModel) -> tuple[CStmt, ...]:
             Blank(),
             *_map_declarations(model),
             *_device_declarations(model),
-            *_chain(calls, dialect),
+            *_chain(calls, dialect, declared=bool(clears)),
             Blank(),
         ]
     if model.launch.uses_multiprocessors:
@@ -271,18 +273,22 @@ def _without_min(expression: CExpr) -> CExpr:
 # --------------------------------------------------------------------------------------------- calls before the launch
 
 
+def _clears(model: KernelModel, dialect: Dialect) -> list[CExpr]:
+    """The calls that set tensors to 0."""
+    calls: list[CExpr] = []
+    for tensor in model.tensors:
+        if tensor.zeroed:
+            element = CallC(Name("sizeof"), (Name(f"*{tensor.name}"),))
+            size = _in_64_bits(_joined("*", (element, *tensor.shape)), model)
+            function = Name(f"{dialect.prefix}MemsetAsync")
+            calls.append(CallC(function, (Name(tensor.name), Literal(0), size, Name("stream"))))
+    return calls
+
+
 def _calls(model: KernelModel, dialect: Dialect) -> list[CExpr]:
     """The runtime calls that must succeed before the launch, in order."""
     calls = encode_calls(model)
     prefix = dialect.prefix
-    for tensor in model.tensors:
-        if tensor.zeroed:
-            element = CallC(Name("sizeof"), (Name(f"*{tensor.name}"),))
-            count = _joined("*", (element, *tensor.shape))
-            size = _in_64_bits(count, model)
-            calls.append(
-                CallC(Name(f"{prefix}MemsetAsync"), (Name(tensor.name), Literal(0), size, Name("stream")))
-            )
     if model.launch.uses_multiprocessors:
         attribute = "cudaDevAttrMultiProcessorCount"
         if dialect.language == "hip":
@@ -309,10 +315,11 @@ def _device_declarations(model: KernelModel) -> list[CStmt]:
     return [Declare("int", "device = 0, multiprocessors", Literal(0))]
 
 
-def _chain(calls: Sequence[CExpr], dialect: Dialect) -> list[CStmt]:
-    """Each call if those before it succeeded."""
+def _chain(calls: Sequence[CExpr], dialect: Dialect, declared: bool = False) -> list[CStmt]:
+    """Each call if those before it succeeded; `declared` where `error` is there already."""
     success = Name(f"{dialect.prefix}Success")
-    statements: list[CStmt] = [Declare(dialect.error_type, "error", calls[0])]
+    first = AssignC(Name("error"), calls[0]) if declared else Declare(dialect.error_type, "error", calls[0])
+    statements: list[CStmt] = [first]
     going_on = Operation("==", Name("error"), success)
     statements += [IfC(going_on, (AssignC(Name("error"), call),)) for call in calls[1:]]
     return [*statements, IfC(Operation("!=", Name("error"), success), (Return(Name("error")),))]

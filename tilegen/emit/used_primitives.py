@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilegen.emit.primitives import Primitive
+from tilegen.emit.spoken_names import called_names
 from tilegen.model.kernel import KernelModel
-from tilegen.model.walk import names
 
 SCALAR_PRIMITIVES = ("exp2_approx",)
 """What a scalar expression may call; a file has it when its text does."""
@@ -12,7 +12,7 @@ SCALAR_PRIMITIVES = ("exp2_approx",)
 
 def used_primitives(model: KernelModel) -> tuple[Primitive, ...]:
     """Each primitive once, without those that primitives require of one another."""
-    called = set(names(model.body))
+    called = called_names(model.body)
     wanted = [Primitive(name, parameters) for name, parameters in model.primitives]  # type: ignore[arg-type]
     wanted += [Primitive(name) for name in SCALAR_PRIMITIVES if name in called]
     return tuple(dict.fromkeys(wanted))

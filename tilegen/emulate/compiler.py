@@ -15,6 +15,7 @@ from tilegen.emulate.errors import CompilerMissing
 
 _NAMES = ("c++", "g++", "clang++", *(f"clang++-{version}" for version in range(25, 15, -1)))
 _MINIMUM = {"gcc": 11, "clang": 16}
+_POISONING_GCC = 12
 _REMEDY = (
     "the emulator needs a C++20 compiler for the host: install g++ 11 or later (Debian, Ubuntu: apt install g++), "
     "clang 16 or later, or the one on PyPI (pip install 'ziglang<0.16')"
@@ -27,7 +28,14 @@ class HostCompiler:
 
     command: tuple[str, ...]
     family: str  # gcc or clang
+    version: int
     identity: str
+
+    @property
+    def poison(self) -> tuple[str, ...]:
+        """The flag that fills variables without a value: with NaN, or with numbers too large to be overlooked."""
+        known = self.family == "clang" or self.version >= _POISONING_GCC
+        return ("-ftrivial-auto-var-init=pattern",) if known else ()
 
 
 @cache
@@ -63,4 +71,4 @@ def _probe(command: tuple[str, ...]) -> HostCompiler | None:
     if result.returncode != 0 or version is None or int(version.group(1)) < _MINIMUM[family]:
         return None
     real = os.path.realpath(command[0])
-    return HostCompiler(command, family, f"{real} {result.stdout.strip()}")
+    return HostCompiler(command, family, int(version.group(1)), f"{real} {result.stdout.strip()}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilegen.emulate.errors import EmulationError
 from tilegen.emulate.facts import Facts
-from tilegen.formula import FormulaError, compile_formulas
+from tilegen.formula import FormulaError, compile_formulas, formula_names
 
 Array = np.ndarray[Any, Any]
 Number = int | float
@@ -108,6 +108,7 @@ class Launch:
         self._solve_symbols()
         self._shapes = {tensor["name"]: self._shape(tensor) for tensor in self._tensors}
         self._check_shapes()
+        self._check_contract()
         self.grid = tuple(evaluate_int(extent, self.names) for extent in facts["grid"])
 
     def _named(self, arrays: Sequence[Array] | Mapping[str, Array]) -> dict[str, Array]:
@@ -152,6 +153,17 @@ class Launch:
             if array.shape != self._shapes[name]:
                 raise EmulationError(
                     "argument", f"{name} has the shape {array.shape}, not {self._shapes[name]}"
+                )
+
+    def _check_contract(self) -> None:
+        """What the launcher of the file checks before it launches. Arrays are copied to where they are aligned."""
+        for requirement in self._facts.get("requirements", ()):
+            if not evaluate(requirement["condition"], self.names):
+                used = formula_names(requirement["condition"])
+                values = ", ".join(f"{name} = {self.names[name]}" for name in used if name in self.names)
+                raise EmulationError(
+                    "argument",
+                    f"the launcher refuses the call: {requirement['text']} is required, but {values}",
                 )
 
     def _strides(self, tensor: Mapping[str, Any]) -> tuple[int, ...]:

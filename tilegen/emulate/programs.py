@@ -45,7 +45,8 @@ def build(source: str, manifest: Manifest | Mapping[str, Any]) -> Path:
     folder = cache_folder()
     core = folder / f"core-{_digest(compiler, _CORE_FLAGS, _headers_digest())}.o"
     program = (
-        folder / f"kernel-{_digest(compiler, _KERNEL_FLAGS, _headers_digest(), facts['language'], text)}"
+        folder
+        / f"kernel-{_digest(compiler, (*_KERNEL_FLAGS, *compiler.poison), _headers_digest(), facts['language'], text)}"
     )
     if program.exists():
         return program
@@ -64,7 +65,7 @@ def _compile(compiler: HostCompiler, text: str, language: str, core: Path, progr
         kernel_source.write_text(text, encoding="utf-8")
         kernel = Path(scratch, "kernel.o")
         prelude = root / "prelude" / f"{language}.hpp"
-        flags = (*_KERNEL_FLAGS, "-include", str(prelude), "-I", str(root / "include"))
+        flags = (*_KERNEL_FLAGS, *compiler.poison, "-include", str(prelude), "-I", str(root / "include"))
         jobs = [_start(compiler, flags, kernel_source, kernel)]
         with filelock.FileLock(f"{core}.lock"):
             fresh = Path(scratch, "core.o")

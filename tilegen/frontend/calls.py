@@ -13,7 +13,7 @@ import tilegen.language as T
 from tilegen.diagnostics import closest
 from tilegen.errors import TilegenError
 from tilegen.frontend.context import Context
-from tilegen.frontend.extents import resolve
+from tilegen.frontend.extents import fixing_remedy, resolve
 from tilegen.frontend.macros import inline, macro_function
 from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_tile_value
 from tilegen.ir import build
@@ -59,7 +59,7 @@ class WordCall:
             self.fail(name, f"{name} of T.{self.word} is {meaning}, not {value}")
         if not isinstance(value, kinds):
             shown = "a value that only the kernel knows" if is_tile_value(value) else repr(value)
-            self.fail(name, f"{name} of T.{self.word} is {meaning}, not {shown}")
+            self.fail(name, f"{name} of T.{self.word} is {meaning}, not {shown}", fixing_remedy(value))
         return value
 
     def fail(self, name: str, message: str, remedy: str = "") -> NoReturn:

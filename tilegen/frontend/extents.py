@@ -40,6 +40,17 @@ def symbolic_extent(context: Context, expr: Expr) -> Expr:
     )
 
 
+def fixing_remedy(value: object, otherwise: str = "") -> str:
+    """How to make a value of open extents one that is known at generation time; `otherwise` for other values."""
+    parts = subexpressions(value) if is_expr(value) else ()
+    names = list(dict.fromkeys(p.name for p in parts if isinstance(p, Var) and p.role == "extent"))
+    if not names:
+        return otherwise
+    options = " ".join(f"--dim {name}=…" for name in names)
+    fixed = ", ".join(f"'{name}': …" for name in names)
+    return f"fix {' and '.join(names)}: {options} or emit(dims={{{fixed}}}); not dynamic in a call"
+
+
 def resolve(context: Context, value: object) -> object:
     """The value as the walker sees it: a dynamic extent is its expression, a T.const name what it is bound to."""
     if type(value) is SymbolicExtent:

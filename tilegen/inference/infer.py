@@ -137,7 +137,16 @@ def _take_annotations(program: Program, decisions: Decisions) -> None:
             raise ProgramError(
                 annotation.location,
                 f"{name} cannot have the layout {annotation.layout}: shared tiles are row-major, swizzled or padded",
-                remedy="annotate it with tilegen.inference.shared.SharedLayout, or leave the choice to inference",
+                remedy="make it by row_major or swizzled of tilegen.operations, or leave the choice to inference",
+            )
+        wanted = annotation.buffer.extents, annotation.buffer.dtype
+        if (annotation.layout.shape, annotation.layout.dtype) != wanted:
+            raise ProgramError(
+                annotation.location,
+                f"{name} is {list(wanted[0])} of {wanted[1]}, but its layout is for "
+                f"{list(annotation.layout.shape)} of {annotation.layout.dtype}",
+                remedy="make the layout for the tile's shape and dtype",
+                related=[(annotation.buffer.location, f"{name} is made here")],
             )
         decisions.shared[name] = annotation.layout
         decisions.reasons[name] = f"annotated at {annotation.location}"

@@ -48,7 +48,12 @@ def _check_launch(program: Program) -> None:
         )
     for axis, extent in enumerate(kernel.grid):
         if isinstance(extent, Const) and extent.value <= 0:
-            raise ProgramError(kernel.location, f"grid axis {axis} has {extent.value} blocks")
+            raise ProgramError(
+                kernel.location,
+                f"grid axis {axis} has {extent.value} blocks",
+                remedy="leave the extent open that is 0, by a name in the specs or without --dim: the launcher then "
+                "starts no block where it is 0",
+            )
 
 
 def _check_loops(program: Program, statements: Sequence[Stmt], inside_loop: bool) -> None:

@@ -168,9 +168,15 @@ def bind_call(
 ) -> BoundCall:
     """The launch for these shapes: grid, block, shared memory and the kernel's parameters."""
     environment = {**shapes.extents, **scalars, "multiprocessors": multiprocessors}
+    sizes = [
+        (position, row_major_bytes(shapes.tensors[position], tensor.dtype))
+        for position, tensor in enumerate(manifest.tensors)
+        if tensor.zeroed
+    ]
+    zeroed = tuple((position, size) for position, size in sizes if size)
     grid_x, grid_y, grid_z = _evaluate(manifest.grid, environment)
     if min(grid_x, grid_y, grid_z) <= 0:
-        return BoundCall((0, 0, 0), manifest.block, 0, ())  # an empty output: nothing to launch
+        return BoundCall((0, 0, 0), manifest.block, 0, (), zeroed)  # no block has anything to do
     positions = {tensor.name: position for position, tensor in enumerate(manifest.tensors)}
     names = [scalar.name for scalar in manifest.scalars]
     slots: list[Slot] = []
@@ -183,11 +189,6 @@ def bind_call(
                 slots.append(TensorMapSlot(positions[parameter.tensor], recipe))
             case ScalarParameter():
                 slots.append(_scalar_slot(parameter, names, environment))
-    zeroed = tuple(
-        (position, row_major_bytes(shapes.tensors[position], tensor.dtype))
-        for position, tensor in enumerate(manifest.tensors)
-        if tensor.zeroed
-    )
     # On HIP the kernel declares its LDS itself; shared_bytes only reports it.
     dynamic = manifest.shared_bytes if manifest.language == "cuda" else 0
     return BoundCall((grid_x, grid_y, grid_z), manifest.block, dynamic, tuple(slots), zeroed)

@@ -146,10 +146,10 @@ class Launcher:
             ArgumentError: an address that is not aligned for the TMA unit.
             DeviceError: what the driver reports.
         """
-        if self._empty:
-            return
         for tensor, count in self._zeroed:
             self._driver.memset_async(pointers[tensor], 0, count, stream)
+        if self._empty:
+            return
         with self._lock:
             values = self._values
             for position, tensor in self._pointers:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.nodes import Program
+from tilegen.ir.nodes import For, Program
+from tilegen.ir.walk import each_statement
 from tilegen.schedule.clusters import check_cluster
 from tilegen.schedule.defer_sums import find_deferred_sums
 from tilegen.schedule.plan import Plan
@@ -32,6 +33,20 @@ def plan_kernel(program: Program, target: Target, decisions: Decisions) -> Plan:
         reasons += [plan] if plan else []
     else:
         plan = plan_simple(program, target, decisions)
-    plan.reasons = [*reasons, *plan.reasons]
+    plan.reasons = [*reasons, *plan.reasons, *_overrides(program)]
     plan.deferred = find_deferred_sums(program.kernel, decisions, target)
     return plan
+
+
+def _overrides(program: Program) -> list[str]:
+    """What becomes of `order` and `stage` of the program's pipelined loops: they keep iterations apart."""
+    found = []
+    for loop in each_statement(program.kernel.body):
+        if isinstance(loop, For) and loop.kind == "pipelined" and (loop.order or loop.stage):
+            given = " and ".join(name for name in ("order", "stage") if getattr(loop, name))
+            asked = sorted(loop.order or ()) != list(loop.order or ()) or len({*(loop.stage or ())}) > 1
+            rest = "; iterations overlap in loads alone, not as they ask" if asked else ""
+            found.append(
+                f"loop {loop.var.name}: {given} given, so that its statements run as they stand{rest}"
+            )
+    return found

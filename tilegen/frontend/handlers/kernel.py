@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from tilegen.frontend.calls import WordCall, dtype_argument, handles
 from tilegen.frontend.context import KernelState
+from tilegen.frontend.extents import fixing_remedy
 from tilegen.frontend.stores import require_kernel
 from tilegen.frontend.values import KernelLaunch, NamedInt, is_number, is_tile_value
 from tilegen.frontend.variables import define
@@ -108,13 +109,10 @@ def _extent(call: WordCall, item: object) -> Expr:
     if isinstance(item, Const) and item.dtype.is_integer:
         item = int(item.value)
     if is_tile_value(item):
-        remedy = "use a Python integer, such as a parameter of the program"
-        if isinstance(item, Var) and item.role == "extent":
-            remedy = f"fix {item.name}: --dim {item.name}=… or emit(dims={{'{item.name}': …}}); not dynamic in a call"
         call.fail(
             "shape",
             "the shape of a tile is fixed at generation time, but this extent is only known to the kernel",
-            remedy,
+            fixing_remedy(item, "use a Python integer, such as a parameter of the program"),
         )
     if not is_number(item) or int(item) != item or item <= 0:
         call.fail("shape", f"the shape of a tile holds positive integers, not {item!r}")
@@ -169,8 +167,8 @@ def _annotate_layout(call: WordCall) -> None:
     state = _kernel_state(call)
     layouts = call.python("layouts", dict, "a dict from buffers to layouts")
     for buffer, layout in layouts.items():
-        if not isinstance(buffer, Buffer) or buffer.scope == "global":
-            call.fail("layouts", "T.annotate_layout fixes layouts of shared and fragment buffers only")
+        if not isinstance(buffer, Buffer) or buffer.scope != "shared":
+            _refuse_layout(call, buffer)
         for annotation in state.annotations:
             if annotation.buffer == buffer:
                 call.context.fail(
@@ -180,6 +178,23 @@ def _annotate_layout(call: WordCall) -> None:
                     [(annotation.location, "the first time")],
                 )
         state.annotations.append(LayoutAnnotation(buffer, layout, call.location))
+
+
+def _refuse_layout(call: WordCall, buffer: object) -> NoReturn:
+    """A layout for what is no shared tile."""
+    message = "T.annotate_layout fixes layouts of shared tiles only"
+    if not isinstance(buffer, Buffer):
+        call.fail("layouts", f"{message}, not of {buffer!r}", "write {A_shared: layout}")
+    remedies = {
+        "global": "the strides of a tensor are declared by T.StridedTensor(shape, strides, dtype)",
+        "fragment": "leave it out: which thread holds which element follows from the operations on the fragment",
+    }
+    call.context.fail(
+        call.node_of("layouts"),
+        f"{message}, but {buffer.name} lies in {buffer.scope} memory",
+        remedies.get(buffer.scope, "leave it out: each thread has the array for itself"),
+        [(buffer.location, f"{buffer.name} is made here")],
+    )
 
 
 @handles("get_thread_binding")
