@@ -388,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni) hold_accumulators(O_local[0][ni]);
 
-  // attention.py:62
+  // attention.py:62: lanes add up what each of them has summed
   l[0] += __shfl_xor(l[0], 32);
 
   // Epilogue

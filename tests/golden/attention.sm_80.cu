@@ -115,10 +115,10 @@ TILEGEN_DEVICE void ldmatrix_x4_trans(u32 (&fragment)[4], const void* row) {
 // mma.m16n8k16: PTX ISA 9.7.14.5.8. D[16, 8] += A[16, 16] B[16, 8]; A row-major, B column-major.
 struct SM80_16x8x16_F32F16F16F32_TN {
   static TILEGEN_DEVICE void fma(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 };
 
@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
   const int bx = blockIdx.x;
   const int h = blockIdx.y;
-  const int b_ = blockIdx.z;
+  const int b = blockIdx.z;
 
   // attention.py:49  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
   const int keys = min((bx + 1) * kBlockM, kSK);
@@ -161,7 +161,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // column 2 * (lane % 4) + 16 * ni + r % 2 + 8 * (r / 4)
   alignas(4) half P[1][8][8];
   // [mi][r] is element 16 * warp + lane / 4 + 16 * mi + 8 * r
-  float m[1][2], m_old[1][2], alpha[1][2], l_block[1][2];
+  float m[1][2] = {{-infinity(), -infinity()}};  // attention.py:48  T.fill(m, -T.infinity(T.float32))
+  float m_old[1][2], alpha[1][2], l_block[1][2];
   float l[1][2] = {};  // attention.py:47  T.fill(l, 0)
 
   // attention.py:45  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
@@ -171,37 +172,34 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     const int column = 8 * (lane % 16);
     *reinterpret_cast<uint4*>(
         &shared.Q_shared[column / kSwizzleColumns][row][(column % kSwizzleColumns) ^ (8 * (row % 8))]) =
-        *reinterpret_cast<const uint4*>(&Q[((b_ * kSQ + bx * kBlockM + row) * kH + h) * kD + column]);
+        *reinterpret_cast<const uint4*>(&Q[((b * kSQ + bx * kBlockM + row) * kH + h) * kD + column]);
   }
 
-  // attention.py:48  T.fill(m, -T.infinity(T.float32))
-  for (int r = 0; r < 2; ++r) m[0][r] = -infinity();
-
-  // of this thread's first chunk of K_shared
-  const half* K_shared_source = &K[i64(b_) * 16777216 + i64(thread / 16) * 4096 + i64(h) * kD + 8 * (thread % 16)];
-  // of this thread's first chunk of V_shared
-  const half* V_shared_source = &V[i64(b_) * 16777216 + i64(thread / 16) * 4096 + i64(h) * kD + 8 * (thread % 16)];
+  const int K_shared_row = thread / 16;  // this thread's first chunk of K_shared
+  const int K_shared_column = 8 * (thread % 16);
+  // where its row holds that column
+  const int K_shared_place = (K_shared_column % kSwizzleColumns) ^ (8 * (K_shared_row % 8));
+  const half* K_shared_source = &K[i64(b) * 16777216 + i64(K_shared_row) * 4096 + i64(h) * kD + K_shared_column];
+  const int V_shared_row = thread / 16;  // this thread's first chunk of V_shared
+  const int V_shared_column = 8 * (thread % 16);
+  // where its row holds that column
+  const int V_shared_place = (V_shared_column % kSwizzleColumns) ^ (8 * (V_shared_row % 8));
+  const half* V_shared_source = &V[i64(b) * 16777216 + i64(V_shared_row) * 4096 + i64(h) * kD + V_shared_column];
   // Starts the loads of iteration j into a stage of the ring
   // attention.py:51  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
   const auto load_tiles = [&](int stage, int j) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int row = thread / 16 + 16 * i;
-      const int column = 8 * (thread % 16);
-      SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(&shared.K_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
-                                            &K_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096],
-                                            j * kBlockN + row < kSK);
-    }
+    for (int i = 0; i < 8; ++i)
+      SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(
+          &shared.K_shared[stage][K_shared_column / kSwizzleColumns][K_shared_row + 16 * i][K_shared_place],
+          &K_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096], j * kBlockN + K_shared_row + 16 * i < kSK);
 
     // attention.py:68  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int row = thread / 16 + 16 * i;
-      const int column = 8 * (thread % 16);
-      SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(&shared.V_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
-                                            &V_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096],
-                                            j * kBlockN + row < kSK);
-    }
+    for (int i = 0; i < 8; ++i)
+      SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy(
+          &shared.V_shared[stage][V_shared_column / kSwizzleColumns][V_shared_row + 16 * i][V_shared_place],
+          &V_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096], j * kBlockN + V_shared_row + 16 * i < kSK);
   };
 
   // Prologue: the first stage
@@ -212,6 +210,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
   // Main loop
   // attention.py:50  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+#pragma unroll 1
   for (int j = 0; j < j_tiles; ++j) {
     cp_async_wait<0>();
     __syncthreads();
@@ -221,31 +220,27 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     cp_async_commit();
 
     const int stage = j % kStages;
-    __syncthreads();
 
     // attention.py:52  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; ++r) S[0][ni][r] = 0.0f;
     {
-      u32 a[1][4];
-      u32 b[16][2];
+      u32 a_fragment[1][4];
+      const int a_row = 16 * warp + lane % 16;        // row of A that the lane points ldmatrix at
+      const int a_chunk = (lane / 16) ^ (a_row % 8);  // and chunk of 8 columns, swizzled
+      u32 b_fragment[16][2];
+      const int b_row = lane % 8 + 8 * (lane / 16);      // row of B that the lane points ldmatrix at
+      const int b_chunk = (lane / 8 % 2) ^ (b_row % 8);  // and chunk of 8 columns, swizzled
 #pragma unroll
       for (int kk = 0; kk < kD / 16; ++kk) {
-        for (int mi = 0; mi < 1; ++mi)
-          ldmatrix_x4(a[mi],
-                      &shared.Q_shared[(2 * kk + lane / 16) / 8][16 * warp + 16 * mi + lane % 16]
-                                      [8 * (((2 * kk + lane / 16) % 8) ^ ((16 * warp + 16 * mi + lane % 16) % 8))]);
+        ldmatrix_x4(a_fragment[0], &shared.Q_shared[kk / 4][a_row][8 * (a_chunk ^ (2 * (kk % 4)))]);
 #pragma unroll
         for (int ni = 0; ni < 16; ni += 2)
-          ldmatrix_x4(
-              reinterpret_cast<u32(&)[4]>(b[ni]),
-              &shared.K_shared[stage][(2 * kk + lane / 8 % 2) / 8][8 * ni + lane % 8 + 8 * (lane / 16)]
-                              [8 * (((2 * kk + lane / 8 % 2) % 8) ^ ((8 * ni + lane % 8 + 8 * (lane / 16)) % 8))]);
+          ldmatrix_x4(reinterpret_cast<u32(&)[4]>(b_fragment[ni]),
+                      &shared.K_shared[stage][kk / 4][b_row + 8 * ni][8 * (b_chunk ^ (2 * (kk % 4)))]);
 #pragma unroll
-        for (int mi = 0; mi < 1; ++mi)
-#pragma unroll
-          for (int ni = 0; ni < 16; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(S[mi][ni], a[mi], b[ni]);
+        for (int ni = 0; ni < 16; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(S[0][ni], a_fragment[0], b_fragment[ni]);
       }
     }
 
@@ -306,25 +301,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
     // attention.py:69  T.gemm(P, V_shared, O_local)
     {
-      u32 b[16][2];
+      u32 b_fragment[16][2];
+      const int b_row = lane % 16;                    // row of B that the lane points ldmatrix at
+      const int b_chunk = (lane / 16) ^ (b_row % 8);  // and chunk of 8 columns, swizzled
 #pragma unroll
       for (int kk = 0; kk < kBlockN / 16; ++kk) {
 #pragma unroll
         for (int ni = 0; ni < 16; ni += 2)
-          ldmatrix_x4_trans(reinterpret_cast<u32(&)[4]>(b[ni]),
-                            &shared.V_shared[stage][(ni + lane / 16) / 8][16 * kk + lane % 16]
-                                            [8 * (((ni + lane / 16) % 8) ^ ((16 * kk + lane % 16) % 8))]);
+          ldmatrix_x4_trans(reinterpret_cast<u32(&)[4]>(b_fragment[ni]),
+                            &shared.V_shared[stage][ni / 8][b_row + 16 * kk][8 * (b_chunk ^ (ni % 8))]);
 #pragma unroll
-        for (int mi = 0; mi < 1; ++mi)
-#pragma unroll
-          for (int ni = 0; ni < 16; ++ni)
-            SM80_16x8x16_F32F16F16F32_TN::fma(O_local[mi][ni], reinterpret_cast<const u32(&)[4]>(P[mi][kk][0]), b[ni]);
+        for (int ni = 0; ni < 16; ++ni)
+          SM80_16x8x16_F32F16F16F32_TN::fma(O_local[0][ni], reinterpret_cast<const u32(&)[4]>(P[0][kk][0]),
+                                            b_fragment[ni]);
       }
     }
   }
   cp_async_wait<0>();
 
-  // attention.py:62
+  // attention.py:62: lanes add up what each of them has summed
   for (int r = 0; r < 2; ++r) {
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 1);
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 2);
@@ -346,7 +341,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int r = 0; r < 4; r += 2) {
       const int row = 16 * warp + lane / 4 + 4 * r;
       const int column = 2 * (lane % 4) + 8 * ni;
-      *reinterpret_cast<half2*>(&O[((b_ * kSQ + bx * kBlockM + row) * kH + h) * kD + column]) =
+      *reinterpret_cast<half2*>(&O[((b * kSQ + bx * kBlockM + row) * kH + h) * kD + column]) =
           __floats2half2_rn(O_local[0][ni][r], O_local[0][ni][r + 1]);
     }
 
@@ -354,7 +349,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int i = 16 * warp + lane / 4 + 8 * r;
-    if (lane % 4 == 0) LSE[(b_ * kH + h) * kSQ + bx * kBlockM + i] = m[0][r] * 0.088388346f + logf(l[0][r]);
+    if (lane % 4 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[0][r] * 0.088388346f + logf(l[0][r]);
   }
 }
 

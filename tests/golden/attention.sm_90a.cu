@@ -478,7 +478,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     V_ring.advance();
   }
 
-  // attention.py:62
+  // attention.py:62: lanes add up what each of them has summed
   for (int r = 0; r < 2; ++r) {
     l[r] += __shfl_xor_sync(~0u, l[r], 1);
     l[r] += __shfl_xor_sync(~0u, l[r], 2);

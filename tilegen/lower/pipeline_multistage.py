@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, For, Gemm
+from tilegen.lower.barriers import fences_proxy
 from tilegen.lower.context import Context
 from tilegen.lower.copy_async import lower_async_copy
 from tilegen.lower.gemm_mma_sync import slots
@@ -16,7 +17,7 @@ from tilegen.lower.rotated_loop import rotated_loop
 from tilegen.lower.statements import lower_statements
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Literal, Name
-from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC, IfC
+from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC, IfC, Scope
 from tilegen.schedule.plan_multistage import staged_copies
 
 
@@ -41,6 +42,9 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
         main = rotated_loop(context, loop, head, copies, gemm, load, depth)
     else:
         main = [_main(context, loop, head, copies, load, depth)]
+    running = [*main[:-1], *context.title(loop), main[-1]]
+    if gemm is not None and len(context.decisions.gemms) > 1:
+        running = [Scope(tuple(running))]  # operand registers are named alike in every gemm
     return [
         Blank(),
         *loads,
@@ -48,9 +52,7 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
         Comment("Prologue: the first stages" if stages > 2 else "Prologue: the first stage"),
         _fill(loop, head, load, depth, stages),
         Blank(),
-        *main[:-1],
-        *context.title(loop),
-        main[-1],
+        *running,
         Expression(c.call("cp_async_wait", template=(0,))),
     ]
 
@@ -76,7 +78,7 @@ def _loads(context: Context, loop: For, copies: tuple[Copy, ...], name: str) -> 
         context.ring_stage[copy.target.buffer.name] = Name("stage")
         code = lower_async_copy(context, copy, loop.var.name)
         context.ring_stage.pop(copy.target.buffer.name)
-        pointers.append(code.pointer)
+        pointers += code.declarations
         body += code.body
     parameters = (("int", "stage"), ("int", loop.var.name))
     return [
@@ -110,7 +112,7 @@ def _main(
     stages = context.plan.stages[loop]
     pending = c.expr(0) if stages == 2 else c.sub(depth, 2)
     body: list[CStmt] = [Expression(c.call("cp_async_wait", template=(pending,)))]
-    if any(isinstance(s, Gemm) and context.decisions.gemms[s].family == "wgmma" for s in loop.body):
+    if fences_proxy(loop, context.decisions):
         context.primitive("fence_proxy_async")
         body.append(Expression(c.call("fence_proxy_async")))
     ahead = f"{head.variable}_ahead"
@@ -133,4 +135,4 @@ def _main(
     body += lower_statements(context, rest)
     for name in names:
         context.ring_stage.pop(name)
-    return ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment)
+    return ForC(head.variable, head.start, head.stop, tuple(body), unroll=1, comment=head.comment)

@@ -23,14 +23,14 @@ from tilegen.ir.expressions import BinaryOp, Expr, Load, Var
 from tilegen.ir.nodes import Buffer, For, ParallelFor, Reduce, ReduceOp, Stmt, Store
 from tilegen.ir.types import DType, bool_
 from tilegen.lower import shared_tiles
-from tilegen.lower.context import Context
+from tilegen.lower.context import Context, source_place
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.element_names import element_names
 from tilegen.lower.scalar import dialect, scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
-from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC, Scope
+from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Declare, ForC, IfC, Scope
 
 _COMBINED: dict[ReduceOp, BinaryOp] = {
     "sum": "+", "abssum": "+", "prod": "*", "max": "max", "absmax": "max", "min": "min",
@@ -135,7 +135,8 @@ def lower_deferred(context: Context, loop: Stmt) -> list[CStmt]:
         source = context.decisions.fragment(node.source.buffer)
         steps = reduction_steps(source, node, context.target)
         reduction = _Reduction(context, node, source, reduced(source, node), steps, store.buffer)
-        out += [*context.comment(node.location), *_in_warp(reduction)]
+        meeting = f"{source_place(node.location)}: lanes add up what each of them has summed"
+        out += [Blank(), Comment(meeting), *_in_warp(reduction)]
     return out
 
 

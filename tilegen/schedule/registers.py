@@ -8,8 +8,7 @@ from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.target import Target
 
 PLAIN_REGISTERS = 60  # addresses and counters of a loop of cp.async and ldmatrix, as nvcc 13 allots them
-TURNED_REGISTERS = 8  # more where both operands lie across the direction that ldmatrix prefers
-GUARDED_REGISTERS = 84  # with bounds of rows and columns beside them
+GUARDED_REGISTERS = 62  # with bounds of rows and columns beside them
 
 
 def fragment_registers(kernel: Kernel, decisions: Decisions) -> int:
@@ -117,6 +116,4 @@ def operand_slots(program: Program, decisions: Decisions, target: Target, blocks
     owned = min(limits.registers_per_multiprocessor // (blocks * kernel.threads), limits.registers_per_thread)
     needed = fragment_registers(kernel, decisions) + operand_registers(kernel, decisions)
     needed += GUARDED_REGISTERS if guarded else PLAIN_REGISTERS
-    if any((d.a_major, d.b_major) == ("MN", "K") for _, d in decisions.gemms.items()):
-        needed += TURNED_REGISTERS
     return 2 if needed <= owned else 1
