@@ -201,6 +201,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll 1
   for (int k = 0; k < kTilesK; ++k) {
     const int next_stage = stage + 1 < kStages ? stage + 1 : 0;
+    const int freed = stage > 0 ? stage - 1 : kStages - 1;  // all threads have left the tile before this one
+    const int k_ahead = k + kStages - 1;
 
     // matmul.py:28  T.gemm(A_shared, B_shared, C_local)
 #pragma unroll
@@ -213,9 +215,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
         __syncthreads();
         load_operands(0, k + 1 < kTilesK ? next_stage : stage, 0);
       }
-      if (kk == 0) {  // all threads have left the tile before this one
-        const int k_ahead = k + kStages - 1;
-        if (k_ahead < kTilesK) load_tiles(stage > 0 ? stage - 1 : kStages - 1, k_ahead);
+      if (kk == 0) {
+        if (k_ahead < kTilesK) load_tiles(freed, k_ahead);
         cp_async_commit();
       }
 #pragma unroll

@@ -62,7 +62,6 @@ def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
     base, source = _addresses(context, copy, chunks, variable, name)
     target = _target(context, copy, layout, chunks)
     inside = c.conjunction(_guards(context, copy, chunks))
-    context.guarded = context.guarded or inside is not None
     body: list[CStmt] = [_transfer(context, size, target, source, inside)]
     if chunks.partial:
         body = [IfC(c.operation("<", chunks.row, layout.rows), tuple(body))]

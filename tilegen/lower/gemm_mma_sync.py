@@ -43,8 +43,7 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
 def slots(context: Context) -> int:
     """Register slots for operands: 2 where they fit."""
     blocks = context.plan.blocks_per_multiprocessor
-    guarded = context.guarded or context.plan.kind == "simple"
-    return operand_slots(context.program, context.decisions, context.target, blocks, guarded)
+    return operand_slots(context.program, context.decisions, context.target, blocks)
 
 
 A_REGISTERS, B_REGISTERS = "a_fragment", "b_fragment"

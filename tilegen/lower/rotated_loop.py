@@ -19,9 +19,16 @@ from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Declare, Ex
 
 
 def rotated_loop(
-    context: Context, loop: For, head: LoopHead, copies: tuple[Copy, ...], gemm: Gemm, load: str, depth: CExpr
+    context: Context,
+    loop: For,
+    head: LoopHead,
+    copies: tuple[Copy, ...],
+    gemm: Gemm,
+    parts: list[str],
+    depth: CExpr,
 ) -> list[CStmt]:
-    """The loop behind the ring's first fill; `load` starts the loads of an iteration into a stage."""
+    """The loop behind the ring's first fill; each of `parts` starts a part of the loads of an iteration into a stage,
+    in a step of k of its own. The last step waits for the next tile: by then all parts are under way."""
     decision = context.decisions.gemms[gemm]
     context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
     extents = shared_tiles.extent_constants(context, gemm.a.buffer)
@@ -35,14 +42,15 @@ def rotated_loop(
     parameters = (("int", "slot"), ("int", "stage"), ("int", "step"))
     pending = c.expr(0) if context.plan.stages[loop] == 2 else c.sub(depth, 2)
     landed: list[CStmt] = [Expression(c.call("cp_async_wait", template=(pending,))), context.synchronise()]
-    ahead = f"{head.variable}_ahead"
-    kk = Name("kk")
+    ahead, kk = f"{head.variable}_ahead", Name("kk")
     freed = Ternary(c.operation(">", "stage", 0), c.sub("stage", 1), c.sub(depth, 1))
-    start_loads: tuple[CStmt, ...] = (
-        Declare("int", ahead, c.add(head.variable, c.sub(depth, 1)), const=True),
-        IfC(c.operation("<", ahead, head.stop), (Expression(c.call(load, freed, ahead)),)),
-        Expression(c.call("cp_async_commit")),
-    )
+    start_loads: list[CStmt] = []
+    for number, load in enumerate(parts):
+        issue: list[CStmt] = [
+            IfC(c.operation("<", ahead, head.stop), (Expression(c.call(load, "freed", ahead)),))
+        ]
+        issue += [Expression(c.call("cp_async_commit"))] if load == parts[-1] else []
+        start_loads.append(IfC(c.operation("==", kk, number), tuple(issue)))
     # Without a branch, so that the loads of the border run under products like all others.
     following = Ternary(
         c.operation("<", c.add(head.variable, 1), head.stop), Name("next_stage"), Name("stage")
@@ -54,13 +62,15 @@ def rotated_loop(
             (*landed, Expression(c.call(operands, 0, following, 0))),
             comment="one step of 16 k ahead; at the end of the tile, in the next one, or in the last one again",
         ),
-        IfC(c.operation("==", kk, 0), start_loads, comment="all threads have left the tile before this one"),
+        *start_loads,
         *multiply(gemm, decision, kk, c.mod(kk, 2)),
     ]
     first = Expression(c.call(operands, 0, 0, 0))
     wrapped = Ternary(c.operation("<", c.add("stage", 1), depth), c.add("stage", 1), Literal(0))
     body: list[CStmt] = [
         Declare("int", "next_stage", wrapped, const=True),
+        Declare("int", "freed", freed, const=True, comment="all threads have left the tile before this one"),
+        Declare("int", ahead, c.add(head.variable, c.sub(depth, 1)), const=True),
         *context.comment(gemm.location),
         ForC("kk", Literal(0), steps, tuple(step), unroll=True),
         AssignC(Name("stage"), Name("next_stage")),
