@@ -135,6 +135,23 @@ TILEGEN_DEVICE float exp2_approx(float x) {
 
 TILEGEN_DEVICE float infinity() { return __int_as_float(0x7F800000); }
 
+// Among each 4 lanes: word i of lane j and word j of lane i change places
+TILEGEN_DEVICE void transpose_quad(u32 (&words)[4]) {
+#pragma unroll
+  for (int distance = 1; distance < 4; distance *= 2) {
+    const bool upper = threadIdx.x & distance;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & distance) continue;
+      const u32 received = __shfl_xor_sync(~0u, upper ? words[i] : words[i + distance], distance);
+      if (upper)
+        words[i] = received;
+      else
+        words[i + distance] = received;
+    }
+  }
+}
+
 }  // namespace
 
 // --------------------------------------------------------------------------------------------- kernel
@@ -347,13 +364,17 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
   // attention.py:74  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
 #pragma unroll
-  for (int ni = 0; ni < 16; ++ni)
+  for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
-    for (int r = 0; r < 4; r += 2) {
-      const int row = 16 * warp + lane / 4 + 4 * r;
-      const int column = 2 * (lane % 4) + 8 * ni;
-      *reinterpret_cast<half2*>(&O[((b * kSQ + bx * kBlockM + row) * kH + h) * kD + column]) =
-          __floats2half2_rn(O_local[0][ni][r], O_local[0][ni][r + 1]);
+    for (int r = 0; r < 16; r += 8) {
+      const int row = 16 * warp + lane / 4 + r;
+      const int column = 8 * (lane % 4) + 32 * ni;
+      alignas(16) half2 words[4];
+      for (int q = 0; q < 4; ++q)
+        words[q] = __floats2half2_rn(O_local[0][4 * ni + q][r / 4], O_local[0][4 * ni + q][r / 4 + 1]);
+      transpose_quad(reinterpret_cast<u32(&)[4]>(words));
+      *reinterpret_cast<uint4*>(&O[((b * kSQ + bx * kBlockM + row) * kH + h) * kD + column]) =
+          *reinterpret_cast<const uint4*>(&words[0]);
     }
 
   // attention.py:76  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])

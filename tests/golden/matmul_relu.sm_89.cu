@@ -129,6 +129,23 @@ TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int bx_tiles, int by_t
   return {local / rows, first_row + local % rows};
 }
 
+// Among each 4 lanes: word i of lane j and word j of lane i change places
+TILEGEN_DEVICE void transpose_quad(u32 (&words)[4]) {
+#pragma unroll
+  for (int distance = 1; distance < 4; distance *= 2) {
+    const bool upper = threadIdx.x & distance;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & distance) continue;
+      const u32 received = __shfl_xor_sync(~0u, upper ? words[i] : words[i + distance], distance);
+      if (upper)
+        words[i] = received;
+      else
+        words[i + distance] = received;
+    }
+  }
+}
+
 }  // namespace
 
 // --------------------------------------------------------------------------------------------- kernel
@@ -241,13 +258,17 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
   for (int mi = 0; mi < 4; ++mi)
 #pragma unroll
-    for (int ni = 0; ni < 8; ++ni)
+    for (int ni = 0; ni < 2; ++ni)
 #pragma unroll
-      for (int r = 0; r < 4; r += 2) {
-        const int row = 64 * (warp % 2) + lane / 4 + 16 * mi + 4 * r;
-        const int column = 64 * (warp / 2) + 2 * (lane % 4) + 8 * ni;
-        *reinterpret_cast<half2*>(&C[(by * kBlockM + row) * kN + bx * kBlockN + column]) =
-            __floats2half2_rn(C_local[mi][ni][r], C_local[mi][ni][r + 1]);
+      for (int r = 0; r < 16; r += 8) {
+        const int row = 64 * (warp % 2) + lane / 4 + 16 * mi + r;
+        const int column = 64 * (warp / 2) + 8 * (lane % 4) + 32 * ni;
+        alignas(16) half2 words[4];
+        for (int q = 0; q < 4; ++q)
+          words[q] = __floats2half2_rn(C_local[mi][4 * ni + q][r / 4], C_local[mi][4 * ni + q][r / 4 + 1]);
+        transpose_quad(reinterpret_cast<u32(&)[4]>(words));
+        *reinterpret_cast<uint4*>(&C[(by * kBlockM + row) * kN + bx * kBlockN + column]) =
+            *reinterpret_cast<const uint4*>(&words[0]);
       }
 }
 
