@@ -32,7 +32,7 @@ _SPLIT_LINES = (
     1.7  # what reading a row costs that begins inside a line of the L2 cache: measured at 5000x7000x3000
 )
 _LINE = 128  # bytes
-_HIDDEN_LOADS = 0.1  # what loads cost although they run beside products
+_HIDDEN_LOADS = 0.1  # what loads, and reads by ldmatrix, cost although they run beside products
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _ampere(target: Target) -> Iterator[Schedule]:
         for block_k in (32, 64):
             first = Schedule(block_m, block_n, block_k, 2, threads)
             deepest = _depth(first, target, 0)
-            for stages in range(3, min(deepest, 5) + 1):
+            for stages in range(2, min(deepest, 5) + 1):
                 yield replace(first, num_stages=stages)
 
 
@@ -188,13 +188,24 @@ def _step(problem: Problem, schedule: Schedule, target: Target, resident: int) -
     rate = min(_L2_BYTES_PER_CYCLE / resident, in_flight / _LATENCY)
     a, b = (_SPLIT_LINES if row * _HALF % _LINE else 1.0 for row in (problem.K, problem.N))
     loads = (a * schedule.block_M + b * schedule.block_N / schedule.cluster) * _STEP * _HALF / rate
-    warpgroups = max(1, schedule.threads // 128)
-    read_bytes = (schedule.block_M + warpgroups * schedule.block_N) * _STEP * _HALF
-    reads = read_bytes / (limits.banks * limits.bank_bytes)
+    reads = _shared_rows(schedule, target) * _STEP * _HALF / (limits.banks * limits.bank_bytes)
     waits = _SHALLOW / schedule.num_stages * products * resident
+    hidden = loads
     if not target.has("tma"):
-        waits += _BARRIER * _STEP / schedule.block_K
-    return max(products * resident, loads, reads * resident) + _HIDDEN_LOADS * loads + waits, rate
+        waits += _BARRIER * _STEP / schedule.block_K / resident  # another block computes meanwhile
+        hidden += reads * resident
+    return max(products * resident, loads, reads * resident) + _HIDDEN_LOADS * hidden + waits, rate
+
+
+def _shared_rows(schedule: Schedule, target: Target) -> int:
+    """Rows of both tiles that pass through shared memory's port in a step: those that tensor cores or ldmatrix read, a
+    row as often as warps need it, and where threads store them, those that cp.async writes."""
+    m, n = schedule.block_M, schedule.block_N
+    if target.has("wgmma"):
+        return m + max(1, schedule.threads // 128) * n
+    warps = schedule.threads // target.limits.warp_size
+    along_m = [w for w in range(1, warps + 1) if warps % w == 0 and m % (16 * w) == 0]
+    return min(m * (warps // w) + n * w for w in along_m) + m + n
 
 
 def _staged(schedule: Schedule, target: Target) -> bool:

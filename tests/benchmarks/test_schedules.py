@@ -42,6 +42,12 @@ def test_the_model_knows_that_more_work_takes_longer():
     assert times == sorted(times)
 
 
+def test_the_model_knows_what_small_tiles_of_warps_read():
+    target, problem = load_target("sm_80"), Problem(8192, 8192, 8192)
+    four, eight = (Schedule(128, 128, 32, 4, threads) for threads in (128, 256))
+    assert predicted_cycles(problem, four, target) < predicted_cycles(problem, eight, target)
+
+
 def test_the_acceptance_cases_are_those_of_the_table():
     names = {case.name for case in acceptance_cases()}
     assert len(names) == 24 + 2 + 1 + 2 + len(UNSEEN)

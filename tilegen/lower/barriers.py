@@ -33,7 +33,7 @@ from tilegen.ir.walk import subexpressions
 from tilegen.lower.context import Context
 from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
-from tilegen.schedule.analysis import reads, writes
+from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_multistage import staged_copies
 
@@ -138,6 +138,11 @@ def _pipelined_buffers(kernel: Kernel, decisions: Decisions, plan: Plan) -> dict
     return owned
 
 
+def fences_proxy(loop: For, decisions: Decisions) -> bool:
+    """Whether the barrier of a multistage loop's iterations also makes stores visible to tensor cores."""
+    return any(reads_asynchronously(statement, decisions) for statement in each_statement(loop.body))
+
+
 def reads_asynchronously(statement: Stmt, decisions: Decisions) -> bool:
     """Whether tensor cores read the statement's shared tiles themselves, through the asynchronous proxy."""
     match statement:
@@ -190,7 +195,11 @@ class _Placement:
                 if statement in self.barriers or _meet(pending.read, ring):
                     self.barriers[statement] = False
                     pending.clear()
-                self.loop(statement, pending)
+                skipped = pending.copy()
+                # Each iteration begins with the barrier behind which its tile has landed.
+                pending.clear(fences_proxy(statement, self.decisions))
+                self.block(statement.body, pending)
+                pending.join(skipped)
                 _join(pending.read, ring)
             case For() | Persistent():
                 self.loop(statement, pending)

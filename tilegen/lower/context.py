@@ -71,7 +71,6 @@ class Context:
         default_factory=dict
     )  # most rows of a buffer window, by tensor and axis
     pipeline_notes: list[str] = field(default_factory=list)  # lines of the header's Pipeline section
-    guarded: bool = False  # whether loads that run ahead compare their positions with the tensor's extents
     pending_stores: bool = False  # whether TMA stores may still be reading shared memory when the kernel ends
     maps: dict[str, TensorMap] = field(
         default_factory=dict

@@ -25,56 +25,66 @@ from tilegen.schedule.plan_multistage import async_bytes
 
 @dataclass(frozen=True, slots=True)
 class AsyncCopy:
-    """The loads of one tile: `pointer` declares where a thread's first chunk lies when the loop's variable does not
-    count, `body` copies the chunks of an iteration."""
+    """The loads of one tile: `declarations` say where a thread's first chunk lies in the tile and in the tensor when
+    the loop's variable does not count, `body` copies the chunks of an iteration."""
 
-    pointer: CStmt
+    declarations: tuple[CStmt, ...]
     body: tuple[CStmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """How the threads share a tile's chunks: `row` and `column` of a chunk, `first` the row in round 0, `step` rows
-    from one round `i` to the next."""
+    """How the threads share a tile's chunks: `row`, `column` and `place` (the column in its group, swizzled) of a chunk
+    as the loop's body says them, `first` row and column of round 0, `step` rows from one round `i` to the next (0: a
+    round moves columns too).
+
+    Where a round moves rows by whole periods of the swizzle (`fixed`), `column` and `place` are the same in all rounds,
+    and are declared once.
+    """
 
     row: CExpr
     column: CExpr
-    first: CExpr
+    place: CExpr
+    first: tuple[CExpr, CExpr]
     step: int
     rounds: int
     partial: bool  # whether some threads have no chunk in the last round
+    fixed: bool
+    declarations: tuple[CStmt, ...]  # before the loop, or in its body
 
 
 def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
     """The copies of one tile in a loop over `variable`."""
     size = async_bytes(copy, context.decisions)
     layout = context.decisions.layout(copy.target.buffer)
-    chunks = _share(context, layout, max(1, size // layout.dtype.bytes))
+    chunks = _share(context, copy, layout, max(1, size // layout.dtype.bytes))
     name = context.name(f"{copy.target.buffer.name}_source")
     base, source = _addresses(context, copy, chunks, variable, name)
-    target = _target(context, copy, layout)
-    inside = c.conjunction(_guards(context, copy))
-    context.guarded = context.guarded or inside is not None
-    body: list[CStmt] = [
-        Declare("int", "row", chunks.row, const=True),
-        Declare("int", "column", chunks.column, const=True),
-        _transfer(context, size, target, source, inside),
-    ]
+    target = _target(context, copy, layout, chunks)
+    inside = c.conjunction(_guards(context, copy, chunks))
+    body: list[CStmt] = [_transfer(context, size, target, source, inside)]
     if chunks.partial:
-        body = [*body[:2], IfC(c.operation("<", "row", layout.rows), (body[2],))]
+        body = [IfC(c.operation("<", chunks.row, layout.rows), tuple(body))]
+    if not chunks.fixed:
+        body = [*chunks.declarations, *body]
     if chunks.rounds > 1:
-        code: CStmt = ForC("i", Literal(0), Literal(chunks.rounds), tuple(body), unroll=True)
-    else:
-        code = Scope(tuple(body))
+        body = [ForC("i", Literal(0), Literal(chunks.rounds), tuple(body), unroll=True)]
+    elif not chunks.fixed:
+        body = [Scope(tuple(body))]
     element = type_name(copy.source.buffer.dtype, context.target.language)
     pointer = Declare(
-        f"const {element}*", name, base, comment=f"of this thread's first chunk of {copy.target.buffer.name}"
+        f"const {element}*", name, base, comment="" if chunks.fixed else _first_chunk(copy.target.buffer.name)
     )
     context.note_vector(size, copy.source.buffer)
-    return AsyncCopy(pointer, (*context.comment(copy.location), code))
+    declarations = (*chunks.declarations, pointer) if chunks.fixed else (pointer,)
+    return AsyncCopy(declarations, (*context.comment(copy.location), *body))
 
 
-def _share(context: Context, layout: SharedLayout, vector: int) -> _Chunks:
+def _first_chunk(tile: str) -> str:
+    return f"this thread's first chunk of {tile}"
+
+
+def _share(context: Context, copy: Copy, layout: SharedLayout, vector: int) -> _Chunks:
     """Chunks of `vector` elements, dealt to the threads row by row."""
     threads = context.plan.computing
     thread = context.threads.name("thread")
@@ -82,13 +92,34 @@ def _share(context: Context, layout: SharedLayout, vector: int) -> _Chunks:
     pieces = layout.rows * per_row
     rounds = -(-pieces // threads)
     partial = rounds * threads > pieces
-    if threads % per_row == 0:
-        first, step = c.div(thread, per_row), threads // per_row
-        row = c.add(first, c.mul(step, "i")) if rounds > 1 else first
-        return _Chunks(row, c.mul(vector, c.mod(thread, per_row)), first, step, rounds, partial)
-    piece = c.add(thread, c.mul(context.constant("kThreads", threads), "i")) if rounds > 1 else thread
-    column = c.mul(vector, c.mod(piece, per_row))
-    return _Chunks(c.div(piece, per_row), column, Literal(0), 0, rounds, partial)
+    tile = copy.target.buffer.name
+    step = threads // per_row if threads % per_row == 0 else 0
+    if step and (rounds == 1 or all(step % (x.divisor * x.extent) == 0 for x in layout.xors)):
+        row, column = Name(context.name(f"{tile}_row")), Name(context.name(f"{tile}_column"))
+        declarations: list[CStmt] = [
+            Declare("int", row.name, c.div(thread, per_row), const=True, comment=_first_chunk(tile)),
+            Declare("int", column.name, c.mul(vector, c.mod(thread, per_row)), const=True),
+        ]
+        placed = _placed(context, copy, layout, row, column)
+        place = column
+        if placed != column:
+            place = Name(context.name(f"{tile}_place"))
+            said = "where its row holds that column"
+            declarations.append(Declare("int", place.name, placed, const=True, comment=said))
+        moved = c.add(row, c.mul(step, "i")) if rounds > 1 else row
+        return _Chunks(moved, column, place, (row, column), step, rounds, partial, True, tuple(declarations))
+    row, column = Name("row"), Name("column")
+    piece: CExpr = thread
+    if not step and rounds > 1:
+        piece = c.add(thread, c.mul(context.constant("kThreads", threads), "i"))
+    first = c.div(piece, per_row), c.mul(vector, c.mod(piece, per_row))
+    position = c.add(first[0], c.mul(step, "i")) if rounds > 1 else first[0]
+    declared = (
+        Declare("int", row.name, position, const=True),
+        Declare("int", column.name, first[1], const=True),
+    )
+    swizzled = _placed(context, copy, layout, row, column)
+    return _Chunks(row, column, swizzled, first, step, rounds, partial, False, declared)
 
 
 def _transfer(context: Context, size: int, target: CExpr, source: CExpr, inside: CExpr | None) -> CStmt:
@@ -122,12 +153,12 @@ def _addresses(
         else:
             here.append(scalar(context, region.offsets[axis]))
         if axis == last:
-            (here if chunks.step else moving).append(chunks.column if chunks.step else Name("column"))
+            (here if chunks.step else moving).append(chunks.first[1] if chunks.step else chunks.column)
         if axis == row_axis:
             if not chunks.step:
-                moving.append(_scaled(Name("row"), stride))
+                moving.append(_scaled(chunks.row, stride))
             else:
-                here.append(chunks.first)
+                here.append(chunks.first[0])
                 if chunks.rounds > 1:
                     moving.append(_scaled(c.mul(chunks.step, "i"), stride))
         if c.value_of(total := c.add(*here)) != 0:
@@ -142,15 +173,15 @@ def _scaled(position: CExpr, stride: CExpr) -> CExpr:
     """position * stride in 64 bits."""
     if c.value_of(stride) == 1:
         return position
-    return c.operation("*", StaticCast("i64", position, functional=True), stride)
+    return c.product(StaticCast("i64", position, functional=True), stride)
 
 
-def _guards(context: Context, copy: Copy) -> list[CExpr]:
+def _guards(context: Context, copy: Copy, chunks: _Chunks) -> list[CExpr]:
     """What must hold for a chunk to lie inside the tensor, beyond what is known."""
     region, buffer = copy.source, copy.source.buffer
-    local = {region.kept[-1]: Name("column")}
+    local = {region.kept[-1]: chunks.column}
     if len(region.kept) > 1:
-        local[region.kept[-2]] = Name("row")
+        local[region.kept[-2]] = chunks.row
     conditions: list[CExpr] = []
     for axis in range(buffer.rank):
         reach = add(region.offsets[axis], region.shape[axis] - 1)
@@ -163,18 +194,25 @@ def _guards(context: Context, copy: Copy) -> list[CExpr]:
     return conditions
 
 
-def _target(context: Context, copy: Copy, layout: SharedLayout) -> CExpr:
+def _target(context: Context, copy: Copy, layout: SharedLayout, chunks: _Chunks) -> CExpr:
     """The address of the chunk in its swizzled place."""
     base = shared_tiles.tile(context, copy.target.buffer.name)
-    column: CExpr = Name("column")
     if layout.groups > 1:
-        base = c.index(base, c.div(column, layout.group))
-        column = c.mod(column, layout.group)
-    if layout.xors:
-        mask: CExpr | None = None
-        for xor in layout.xors:
-            bits = c.mod(c.div("row", xor.divisor), xor.extent)
-            mask = bits if mask is None else Operation("^", mask, bits)
-        assert mask is not None
-        column = Operation("^", column, c.mul(layout.chunk, mask))
-    return Prefix("&", c.index(base, "row", column))
+        base = c.index(base, c.operation("/", chunks.column, _group_columns(context, copy, layout)))
+    return Prefix("&", c.index(base, chunks.row, chunks.place))
+
+
+def _placed(context: Context, copy: Copy, layout: SharedLayout, row: CExpr, column: CExpr) -> CExpr:
+    """The column in its group, swizzled."""
+    if layout.groups > 1:
+        column = c.operation("%", column, _group_columns(context, copy, layout))
+    mask: CExpr | None = None
+    for xor in layout.xors:
+        bits = c.mod(c.div(row, xor.divisor), xor.extent)
+        mask = bits if mask is None else Operation("^", mask, bits)
+    return column if mask is None else Operation("^", column, c.mul(layout.chunk, mask))
+
+
+def _group_columns(context: Context, copy: Copy, layout: SharedLayout) -> CExpr:
+    columns = shared_tiles.extent_constants(context, copy.target.buffer)[-1]
+    return shared_tiles.group_columns(context, layout, columns)

@@ -25,6 +25,7 @@ from tilegen.lower.element_body import lower_elements
 from tilegen.lower.element_names import element_names
 from tilegen.lower.matrix_store import matrix_store
 from tilegen.lower.packed import packed_values
+from tilegen.lower.quad_store import quad_store
 from tilegen.lower.vector_copy import vector_copy
 from tilegen.model.expressions import Literal
 from tilegen.model.statements import CStmt, Declare, ForC, Scope
@@ -49,9 +50,10 @@ def lower_loop(
         out += _fill_scratch(context, name, scratch)
     if exchanges:
         out.append(context.synchronise())
-    matrices = None if exchanges or outer else matrix_store(context, loop, partition)
-    if matrices is not None:
-        return matrices
+    for whole in () if exchanges or outer else (matrix_store, quad_store):
+        code = whole(context, loop, partition)
+        if code is not None:
+            return code
     vector = vector_of(context, loop, partition)
     names = element_names(context, loop, partition, vector, outer)
     access = ElementAccess(context, loop, partition, names, exchanges)

@@ -56,7 +56,7 @@ def initial_fills(context: Context, kernel: Kernel) -> PerNode[Fill, bool]:
 def _listed(context: Context, buffer: Buffer) -> bool:
     """Whether the initial values of an array fit in braces."""
     shape = context.decisions.fragment(buffer).register_shape
-    return len(shape) == 1 and shape[0] <= WRITTEN_OUT
+    return shape[-1] <= WRITTEN_OUT and all(extent == 1 for extent in shape[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +133,19 @@ def _array(context: Context, buffer: Buffer, kernel: Kernel) -> _Array:
         shape=fragment.register_shape,
         alignment=wanted if wanted * 8 > buffer.dtype.bits else 0,
         elements=tuple(elements),
-        value=None if fill is None else _initial(context, fill, fragment.register_count),
+        value=None if fill is None else _initial(context, fill, fragment.register_shape),
         comment="" if fill is None else context.reference(fill.location),
     )
 
 
-def _initial(context: Context, fill: Fill, registers: int) -> CExpr:
+def _initial(context: Context, fill: Fill, shape: tuple[int, ...]) -> CExpr:
     """`{}`, or the value once for each register."""
     if isinstance(fill.value, Const) and fill.value.value == 0:
         return Braces(())
-    return Braces((scalar(context, fill.value),) * registers)
+    values = Braces((scalar(context, fill.value),) * shape[-1])
+    for _ in shape[:-1]:
+        values = Braces((values,))
+    return values
 
 
 def register_names(dimensions: int) -> tuple[str, ...]:

@@ -7,17 +7,14 @@ point at; a transposed load serves operands whose rows in shared memory run alon
 from __future__ import annotations
 
 from tilegen.inference.decisions import GemmDecision
-from tilegen.inference.shared import SharedLayout
-from tilegen.ir.nodes import Gemm, Region
+from tilegen.ir.nodes import Gemm
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
+from tilegen.lower.ldmatrix_lanes import STEP, counter, declare_lane, lane_a, lane_b, lane_load
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Prefix, Reinterpret
+from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
 from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.registers import operand_slots
-
-STEP = 16  # of k
-CHUNK = 8  # elements in 16 bytes
 
 
 def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
@@ -26,7 +23,7 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
     context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
     steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
     ahead = decision.steps > 1 and slots(context) == 2
-    out = declare_operands(decision, (Literal(2),) if ahead else ())
+    out = declare_operands(context, gemm, decision, (Literal(2),) if ahead else ())
     first = loads(context, gemm, decision, Literal(0), Literal(0) if ahead else None)
     out += first if ahead else []
     kk = Name("kk")
@@ -36,7 +33,7 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
         body.append(IfC(c.operation("<", c.add(kk, 1), steps), tuple(following)))
     elif first:
         body += loads(context, gemm, decision, kk, None)
-        out = declare_operands(decision, ())
+        out = declare_operands(context, gemm, decision, ())
     body += multiply(gemm, decision, kk, c.mod(kk, 2) if ahead else None)
     note = "loads run one step of 16 k ahead" if ahead and first else ""
     out.append(ForC("kk", Literal(0), steps, tuple(body), unroll=True, comment=note))
@@ -46,18 +43,29 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
 def slots(context: Context) -> int:
     """Register slots for operands: 2 where they fit."""
     blocks = context.plan.blocks_per_multiprocessor
-    guarded = context.guarded or context.plan.kind == "simple"
-    return operand_slots(context.program, context.decisions, context.target, blocks, guarded)
+    return operand_slots(context.program, context.decisions, context.target, blocks)
 
 
-def declare_operands(decision: GemmDecision, slots: tuple[CExpr, ...]) -> list[CStmt]:
-    """Registers for the operands that come from shared memory."""
+A_REGISTERS, B_REGISTERS = "a_fragment", "b_fragment"
+
+
+def declare_operands(
+    context: Context, gemm: Gemm, decision: GemmDecision, slots: tuple[CExpr, ...]
+) -> list[CStmt]:
+    """Registers for the operands that come from shared memory, and where a lane reads them."""
     repeat_m, repeat_n = decision.repeats
     out: list[CStmt] = []
+    nothing = Literal(0)
     if decision.a_source == "shared":
-        out.append(Declare("u32", "a", dimensions=(*slots, Literal(repeat_m), Literal(4))))
+        out.append(Declare("u32", A_REGISTERS, dimensions=(*slots, Literal(repeat_m), Literal(4))))
+        out += declare_lane(
+            "a", lane_a(context, gemm.a, decision, nothing), context.decisions.layout(gemm.a.buffer)
+        )
     if decision.b_source == "shared":
-        out.append(Declare("u32", "b", dimensions=(*slots, Literal(repeat_n), Literal(2))))
+        out.append(Declare("u32", B_REGISTERS, dimensions=(*slots, Literal(repeat_n), Literal(2))))
+        out += declare_lane(
+            "b", lane_b(context, gemm.b, decision, nothing), context.decisions.layout(gemm.b.buffer)
+        )
     return out
 
 
@@ -66,10 +74,17 @@ def loads(
 ) -> list[CStmt]:
     """The ldmatrix of one step of k into a register slot."""
     out: list[CStmt] = []
+    repeat_m, repeat_n = decision.repeats
     if decision.a_source == "shared":
-        out.append(_load_a(context, gemm.a, decision, step, slot))
+        mi = counter("mi", repeat_m)
+        target = c.index(_slot(A_REGISTERS, slot), mi)
+        load = lane_load(context, gemm.a, target, "a", lane_a(context, gemm.a, decision, step))
+        out += _repeated(mi, repeat_m, (load,))
     if decision.b_source == "shared":
-        out.append(_load_b(context, gemm.b, decision, step, slot))
+        ni = counter("ni", repeat_n // 2)
+        target = Reinterpret("u32(&)[4]", c.index(_slot(B_REGISTERS, slot), ni), dereference=False)
+        load = lane_load(context, gemm.b, target, "b", lane_b(context, gemm.b, decision, step))
+        out += _repeated(ni, repeat_n, (load,), step=2)
     return out
 
 
@@ -77,100 +92,28 @@ def _slot(name: str, slot: CExpr | None) -> CExpr:
     return Name(name) if slot is None else c.index(name, slot)
 
 
-def _load_a(
-    context: Context, region: Region, decision: GemmDecision, step: CExpr, slot: CExpr | None
-) -> CStmt:
-    """16 rows x 16 k an ldmatrix.x4: registers are rows 0-7, rows 8-15, then the same for the next 8 k."""
-    transposed = decision.a_major == "MN"
-    context.primitive("ldmatrix", count=4, transpose=transposed)
-    layout = context.decisions.layout(region.buffer)
-    lane = context.threads.name("lane")
-    along_m, _ = decision.warps
-    rows = STEP * decision.repeats[0]
-    first = c.mul(rows, context.threads.digit(32, along_m)) if along_m > 1 else Literal(0)
-    m = c.add(first, c.mul(16, "mi"))
-    if transposed:
-        row = c.add(c.mul(STEP, step), c.mod(lane, 8), c.mul(8, c.div(lane, 16)))
-        column = c.add(m, c.mul(8, c.mod(c.div(lane, 8), 2)))
-    else:
-        row = c.add(m, c.mod(lane, 16))
-        column = c.add(c.mul(STEP, step), c.mul(8, c.div(lane, 16)))
-    call = c.call(
-        f"ldmatrix_x4{'_trans' if transposed else ''}",
-        c.index(_slot("a", slot), "mi"),
-        chunk_address(context, region, layout, row, column),
-    )
-    return ForC("mi", Literal(0), Literal(decision.repeats[0]), (Expression(call),), unroll=True)
-
-
-def _load_b(
-    context: Context, region: Region, decision: GemmDecision, step: CExpr, slot: CExpr | None
-) -> CStmt:
-    """16 k x 16 columns an ldmatrix.x4: two registers for each of two neighbouring tiles of 8 columns."""
-    transposed = decision.b_major == "MN"
-    context.primitive("ldmatrix", count=4, transpose=transposed)
-    layout = context.decisions.layout(region.buffer)
-    lane = context.threads.name("lane")
-    along_m, along_n = decision.warps
-    columns = CHUNK * decision.repeats[1]
-    first = c.mul(columns, context.threads.digit(32 * along_m, along_n)) if along_n > 1 else Literal(0)
-    n = c.add(first, c.mul(8, "ni"))
-    if transposed:
-        row = c.add(c.mul(STEP, step), c.mod(lane, 16))
-        column = c.add(n, c.mul(8, c.div(lane, 16)))
-    else:
-        row = c.add(n, c.mod(lane, 8), c.mul(8, c.div(lane, 16)))
-        column = c.add(c.mul(STEP, step), c.mul(8, c.mod(c.div(lane, 8), 2)))
-    call = c.call(
-        f"ldmatrix_x4{'_trans' if transposed else ''}",
-        Reinterpret("u32(&)[4]", c.index(_slot("b", slot), "ni"), dereference=False),
-        chunk_address(context, region, layout, row, column),
-    )
-    return ForC(
-        "ni", Literal(0), Literal(decision.repeats[1]), (Expression(call),), step=Literal(2), unroll=True
-    )
-
-
-def chunk_address(context: Context, region: Region, layout: SharedLayout, row: CExpr, column: CExpr) -> CExpr:
-    """`&shared.A_shared[stage][group][row][8 * (chunk ^ row % 8)]` of the 16 bytes that start at (row, column)."""
-    base = shared_tiles.tile(context, region.buffer.name)
-    chunk = eighth(column)
-    per_group = layout.group // CHUNK
-    if layout.groups > 1:
-        base = c.index(base, c.div(chunk, per_group))
-        chunk = c.mod(chunk, per_group)
-    for xor in layout.xors:
-        chunk = Operation("^", chunk, c.mod(c.div(row, xor.divisor), xor.extent))
-    return Prefix("&", Index(c.index(base, row), c.mul(CHUNK, chunk)))
-
-
-def eighth(expression: CExpr) -> CExpr:
-    """The expression divided by 8, term by term where all terms are multiples of 8."""
-    match expression:
-        case Literal(int() as value) if value % CHUNK == 0:
-            return Literal(value // CHUNK)
-        case Operation("*", Literal(int() as factor), right) if factor % CHUNK == 0:
-            return c.mul(factor // CHUNK, right)
-        case Operation("+", left, right):
-            return c.add(eighth(left), eighth(right))
-        case _:
-            return c.div(expression, CHUNK)
+def _repeated(variable: CExpr, count: int, body: tuple[CStmt, ...], step: int = 1) -> list[CStmt]:
+    """The body in a loop over the variable; without one where there is nothing to count."""
+    if not isinstance(variable, Name):
+        return list(body)
+    return [ForC(variable.name, Literal(0), Literal(count), body, step=Literal(step), unroll=True)]
 
 
 def multiply(gemm: Gemm, decision: GemmDecision, step: CExpr, slot: CExpr | None) -> list[CStmt]:
     """All atoms of one step of k."""
+    repeat_m, repeat_n = decision.repeats
+    mi, ni = counter("mi", repeat_m), counter("ni", repeat_n)
     if decision.a_source == "shared":
-        a: CExpr = c.index(_slot("a", slot), "mi")
+        a: CExpr = c.index(_slot(A_REGISTERS, slot), mi)
     else:
-        a = _register(gemm.a.buffer.name, "mi", step, "const u32(&)[4]")
+        a = _register(gemm.a.buffer.name, mi, step, "const u32(&)[4]")
     if decision.b_source == "shared":
-        b: CExpr = c.index(_slot("b", slot), "ni")
+        b: CExpr = c.index(_slot(B_REGISTERS, slot), ni)
     else:
-        b = _register(gemm.b.buffer.name, step, Name("ni"), "const u32(&)[2]")
-    call = Expression(c.call(f"{decision.atom}::fma", c.index(gemm.c.buffer.name, "mi", "ni"), a, b))
-    inner = ForC("ni", Literal(0), Literal(decision.repeats[1]), (call,), unroll=True)
-    return [ForC("mi", Literal(0), Literal(decision.repeats[0]), (inner,), unroll=True)]
+        b = _register(gemm.b.buffer.name, step, ni, "const u32(&)[2]")
+    call = Expression(c.call(f"{decision.atom}::fma", c.index(gemm.c.buffer.name, mi, ni), a, b))
+    return _repeated(mi, repeat_m, tuple(_repeated(ni, repeat_n, (call,))))
 
 
-def _register(name: str, first: str | CExpr, second: CExpr, type_name: str) -> CExpr:
+def _register(name: str, first: CExpr, second: CExpr, type_name: str) -> CExpr:
     return Reinterpret(type_name, c.index(name, first, second, 0), dereference=False)

@@ -6,8 +6,11 @@ iteration beyond the end, so that the count of groups in flight stays the same.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, For, Gemm
+from tilegen.lower.barriers import fences_proxy
 from tilegen.lower.context import Context
 from tilegen.lower.copy_async import lower_async_copy
 from tilegen.lower.gemm_mma_sync import slots
@@ -16,7 +19,7 @@ from tilegen.lower.rotated_loop import rotated_loop
 from tilegen.lower.statements import lower_statements
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Literal, Name
-from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC, IfC
+from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC, IfC, Scope
 from tilegen.schedule.plan_multistage import staged_copies
 
 
@@ -34,23 +37,25 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
     context.pipeline_notes.append(
         f"loop {loop.var.name}: {stages} stages, loads by cp.async {ahead} ahead; one barrier an iteration"
     )
-    load = context.name("load_tiles")
-    loads = _loads(context, loop, copies, load)
     gemm = _only_gemm(context, loop, copies) if slots(context) == 2 else None
+    parts = [copies] if gemm is None else spread(copies, context.decisions.gemms[gemm].steps - 1)
+    names = [context.name("load_tiles")] if len(parts) == 1 else _names(context, parts)
+    loads = _loads(context, loop, parts, names)
     if gemm is not None:
-        main = rotated_loop(context, loop, head, copies, gemm, load, depth)
+        main = rotated_loop(context, loop, head, copies, gemm, names, depth)
     else:
-        main = [_main(context, loop, head, copies, load, depth)]
+        main = [_main(context, loop, head, copies, names[0], depth)]
+    running = [*main[:-1], *context.title(loop), main[-1]]
+    if gemm is not None and len(context.decisions.gemms) > 1:
+        running = [Scope(tuple(running))]  # operand registers are named alike in every gemm
     return [
         Blank(),
         *loads,
         Blank(),
         Comment("Prologue: the first stages" if stages > 2 else "Prologue: the first stage"),
-        _fill(loop, head, load, depth, stages),
+        _fill(loop, head, names, depth, stages),
         Blank(),
-        *main[:-1],
-        *context.title(loop),
-        main[-1],
+        *running,
         Expression(c.call("cp_async_wait", template=(0,))),
     ]
 
@@ -68,32 +73,49 @@ def _only_gemm(context: Context, loop: For, copies: tuple[Copy, ...]) -> Gemm | 
     return rest[0]
 
 
-def _loads(context: Context, loop: For, copies: tuple[Copy, ...], name: str) -> list[CStmt]:
-    """The threads' source pointers, and `const auto load_tiles = [&](int stage, int k) { … };`"""
-    pointers: list[CStmt] = []
-    body: list[CStmt] = []
-    for copy in copies:
-        context.ring_stage[copy.target.buffer.name] = Name("stage")
-        code = lower_async_copy(context, copy, loop.var.name)
-        context.ring_stage.pop(copy.target.buffer.name)
-        pointers.append(code.pointer)
-        body += code.body
+def spread(copies: tuple[Copy, ...], steps: int) -> list[tuple[Copy, ...]]:
+    """The copies in at most so many parts, in order: each starts in a step of k of its own, so that no step has to
+    issue all loads of an iteration beside its ldmatrix."""
+    parts = max(1, min(steps, len(copies)))
+    bounds = [len(copies) * part // parts for part in range(parts + 1)]
+    return [copies[start:stop] for start, stop in pairwise(bounds)]
+
+
+def _names(context: Context, parts: list[tuple[Copy, ...]]) -> list[str]:
+    """`load_A_shared`, for each part."""
+    return [context.name("_".join(("load", *(copy.target.buffer.name for copy in part)))) for part in parts]
+
+
+def _loads(context: Context, loop: For, parts: list[tuple[Copy, ...]], names: list[str]) -> list[CStmt]:
+    """Where the threads' chunks lie, and `const auto load_tiles = [&](int stage, int k) { … };` for each part."""
+    places: list[CStmt] = []
+    lambdas: list[CStmt] = []
     parameters = (("int", "stage"), ("int", loop.var.name))
+    for part, name in zip(parts, names, strict=True):
+        body: list[CStmt] = []
+        for copy in part:
+            context.ring_stage[copy.target.buffer.name] = Name("stage")
+            code = lower_async_copy(context, copy, loop.var.name)
+            context.ring_stage.pop(copy.target.buffer.name)
+            places += code.declarations
+            body += code.body
+        lambdas.append(Declare("auto", name, Lambda(parameters, tuple(body)), const=True))
+    verb = "Starts" if len(parts) == 1 else "Start"
     return [
-        *pointers,
-        Comment(f"Starts the loads of iteration {loop.var.name} into a stage of the ring"),
-        Declare("auto", name, Lambda(parameters, tuple(body)), const=True),
+        *places,
+        Comment(f"{verb} the loads of iteration {loop.var.name} into a stage of the ring"),
+        *lambdas,
     ]
 
 
-def _fill(loop: For, head: LoopHead, load: str, depth: CExpr, stages: int) -> CStmt:
+def _fill(loop: For, head: LoopHead, loads: list[str], depth: CExpr, stages: int) -> CStmt:
     """The loads of the first iterations."""
     first = c.add(head.start, "stage")
-    issue: CStmt = Expression(c.call(load, "stage", first))
+    issue: list[CStmt] = [Expression(c.call(load, "stage", first)) for load in loads]
     if not _covers(loop, stages - 1):
-        issue = IfC(c.operation("<", first, head.stop), (issue,))
+        issue = [IfC(c.operation("<", first, head.stop), tuple(issue))]
     commit = Expression(c.call("cp_async_commit"))
-    return ForC("stage", Literal(0), c.sub(depth, 1), (issue, commit))
+    return ForC("stage", Literal(0), c.sub(depth, 1), (*issue, commit))
 
 
 def _covers(loop: For, iterations: int) -> bool:
@@ -110,7 +132,7 @@ def _main(
     stages = context.plan.stages[loop]
     pending = c.expr(0) if stages == 2 else c.sub(depth, 2)
     body: list[CStmt] = [Expression(c.call("cp_async_wait", template=(pending,)))]
-    if any(isinstance(s, Gemm) and context.decisions.gemms[s].family == "wgmma" for s in loop.body):
+    if fences_proxy(loop, context.decisions):
         context.primitive("fence_proxy_async")
         body.append(Expression(c.call("fence_proxy_async")))
     ahead = f"{head.variable}_ahead"
@@ -133,4 +155,4 @@ def _main(
     body += lower_statements(context, rest)
     for name in names:
         context.ring_stage.pop(name)
-    return ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment)
+    return ForC(head.variable, head.start, head.stop, tuple(body), unroll=1, comment=head.comment)

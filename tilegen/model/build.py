@@ -88,7 +88,7 @@ def product(left: Operand, right: Operand) -> CExpr:
     """left * right, written from left to right without brackets where right is a product itself."""
     a, b = expr(left), expr(right)
     if isinstance(b, Operation) and b.op == "*":
-        return Operation("*", product(a, b.left), b.right)
+        return product(product(a, b.left), b.right)
     return Operation("*", a, b)
 
 

@@ -18,11 +18,9 @@ from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.rasterise import default_rasterisation
-from tilegen.schedule.registers import fragment_registers, operand_registers
+from tilegen.schedule.registers import ADDRESS_REGISTERS, fragment_registers, operand_registers
 from tilegen.schedule.run_ahead import bound_to_iteration, bound_to_order
 from tilegen.target import Target
-
-LOOP_REGISTERS = 64  # addresses and counters beside accumulators and operands
 
 
 def plan_multistage(program: Program, target: Target, decisions: Decisions) -> Plan | str:
@@ -148,5 +146,5 @@ def _residency(kernel: Kernel, decisions: Decisions, target: Target, used: int) 
     if 2 * (used + limits.reserved_shared_bytes) > limits.shared_bytes_per_multiprocessor:
         return 1
     registers = limits.registers_per_multiprocessor // (2 * kernel.threads)
-    needed = fragment_registers(kernel, decisions) + operand_registers(kernel, decisions) + LOOP_REGISTERS
+    needed = fragment_registers(kernel, decisions) + operand_registers(kernel, decisions) + ADDRESS_REGISTERS
     return 2 if registers >= needed else 1

@@ -6,7 +6,7 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Program
 from tilegen.schedule.plan import Plan
-from tilegen.schedule.registers import GUARDED_REGISTERS, live_registers, loaded_tensors, operand_registers
+from tilegen.schedule.registers import ADDRESS_REGISTERS, live_registers, loaded_tensors, operand_registers
 from tilegen.target import Target
 
 _RESIDENT = 2  # the part of the threads that a multiprocessor holds which shall be resident
@@ -57,7 +57,7 @@ def _residency(program: Program, decisions: Decisions, target: Target, used: int
     needed = live_registers(kernel, decisions)
     if len(decisions.gemms):
         # Operands are in registers beside the accumulators, and so are the bounds of guarded loads.
-        needed += operand_registers(kernel, decisions) + GUARDED_REGISTERS
+        needed += operand_registers(kernel, decisions) + ADDRESS_REGISTERS
         return max(1, min(blocks, limits.registers_per_multiprocessor // (needed * kernel.threads)))
     needed += needed // 5 + _ADDRESSES + _VECTORS * loaded_tensors(kernel)
     return max(1, min(blocks, limits.registers_per_multiprocessor // (needed * kernel.threads)))

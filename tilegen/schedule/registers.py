@@ -7,9 +7,9 @@ from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, ParallelFor, Persist
 from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.target import Target
 
-PLAIN_REGISTERS = 60  # addresses and counters of a loop of cp.async and ldmatrix, as nvcc 13 allots them
-TURNED_REGISTERS = 8  # more where both operands lie across the direction that ldmatrix prefers
-GUARDED_REGISTERS = 84  # with bounds of rows and columns beside them
+ADDRESS_REGISTERS = (
+    62  # addresses, bounds and counters of a loop of loads and ldmatrix, as nvcc 13 allots them
+)
 
 
 def fragment_registers(kernel: Kernel, decisions: Decisions) -> int:
@@ -110,13 +110,10 @@ def operand_registers(kernel: Kernel, decisions: Decisions) -> int:
     return total
 
 
-def operand_slots(program: Program, decisions: Decisions, target: Target, blocks: int, guarded: bool) -> int:
+def operand_slots(program: Program, decisions: Decisions, target: Target, blocks: int) -> int:
     """Into how many register slots operands are read: 2, so that they run a step ahead, where they fit beside the
-    accumulators, else 1. `blocks` share a multiprocessor; `guarded` loads need registers for their bounds."""
+    accumulators, else 1. `blocks` share a multiprocessor."""
     kernel, limits = program.kernel, target.limits
     owned = min(limits.registers_per_multiprocessor // (blocks * kernel.threads), limits.registers_per_thread)
-    needed = fragment_registers(kernel, decisions) + operand_registers(kernel, decisions)
-    needed += GUARDED_REGISTERS if guarded else PLAIN_REGISTERS
-    if any((d.a_major, d.b_major) == ("MN", "K") for _, d in decisions.gemms.items()):
-        needed += TURNED_REGISTERS
+    needed = fragment_registers(kernel, decisions) + operand_registers(kernel, decisions) + ADDRESS_REGISTERS
     return 2 if needed <= owned else 1
