@@ -303,6 +303,7 @@ def consumer_role(
         *ring_states(context, 0, reuses_tiles(context)),
         Blank(),
         *first_turn(context),
+        *([Blank()] if tiles.repeats else []),
         *tiles.wrap(context, body),
     ]
     return [*acquire, *context.threads.declarations(rest), *rest]
