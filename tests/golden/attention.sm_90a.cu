@@ -11,15 +11,14 @@
 // Arguments  Q, K, V, O  fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            LSE         fp32 [4, 32, 4096] row-major, 16-byte aligned
 //
-// Buffer           scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
-// Q_shared         shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
-// K_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// V_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// O_shared         shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
-// S, O_local       registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)) -> 64 a thread
-// P                registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)) -> 64 a thread
-// m, m_old, alpha, registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8) -> 2 a thread
-// l
+// Buffer             scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
+// Q_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
+// K_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// V_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// O_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
+// S, O_local         registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
+// P                  registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
+// m, m_old, alpha, l registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8), 2 a thread
 //
 // Pipeline   producer: TMA into Q_shared once a tile, into 2 stages each of K_shared and V_shared ahead of loop j
 //            consumers: math by SM90_64x128x16_F32F16F16_SS and SM90_64x128x16_F32F16F16_RS
