@@ -402,7 +402,7 @@ def matmul_model() -> KernelModel:
                 "C_local",
                 "registers",
                 "fp32 [128, 256]",
-                "((4, 8, 4, 2), (2, 2, 32)) -> 128 a thread",
+                "((4, 8, 4, 2), (2, 2, 32)), 128 a thread",
                 "",
                 "",
             ),

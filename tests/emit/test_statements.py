@@ -66,6 +66,7 @@ def text(*body: CStmt, indent: int = 0) -> str:
         (IfC(x, (IfC(x, (f,)),)), "if (x) {\n  if (x) f();\n}"),
         (Declare("auto", "g", Lambda((("int", "t"),), (f,))), "auto g = [&](int t) { f(); };"),
         (Declare("auto", "g", Lambda((), (f, f))), "auto g = [&]() {\n  f();\n  f();\n};"),
+        (Declare("auto", "g", Lambda((), (f,), ("bx",))), "auto g = [&, bx = bx]() { f(); };"),
         (Comment("one\ntwo"), "// one\n// two"),
     ],
 )
@@ -103,6 +104,14 @@ def test_unroll_directives_stand_at_column_0() -> None:
 def test_empty_lines_are_single_and_inside() -> None:
     assert text(Blank(), f, Blank(), Blank(), f, Blank()) == "f();\n\nf();"
     assert text(loop(Blank(), f, f, Blank())) == "for (int i = 0; i < n; ++i) {\n  f();\n  f();\n}"
+
+
+def test_statements_of_one_line_with_their_comments_stand_close() -> None:
+    one, two = [Comment("one"), f], [Comment("two"), loop(f, unroll=True)]
+    first, second = "// one\nf();\n", "// two\n#pragma unroll\nfor (int i = 0; i < n; ++i) f();"
+    assert text(*one, Blank(), *two) == first + second
+    assert text(*one, Blank(), *two, f) == f"{first}\n{second}\nf();"
+    assert text(f, Blank(), *two) == f"f();\n\n{second}"
 
 
 def test_a_comment_that_does_not_fit_goes_above() -> None:

@@ -8,19 +8,17 @@
 //            block 256 threads = 8 warps
 //            dynamic shared memory 163,840 bytes
 //
-// Arguments  Q, K, V  fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
-//            O        fp16 [4, 4096, 32, 128] row-major, 4-byte aligned
-//            LSE      fp32 [4, 32, 4096] row-major
+// Arguments  Q, K, V, O  fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
+//            LSE         fp32 [4, 32, 4096] row-major
 //            A tensor that is written overlaps no other.
 //
-// Buffer           scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
-// Q_shared         shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
-// K_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// V_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// S, O_local       registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)) -> 64 a thread
-// P                registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)) -> 64 a thread
-// m, m_old, alpha, registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8) -> 2 a thread
-// l
+// Buffer             scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
+// Q_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
+// K_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// V_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// S, O_local         registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
+// P                  registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
+// m, m_old, alpha, l registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8), 2 a thread
 //
 // Pipeline   loop j: 2 stages, loads by cp.async 1 iteration ahead; one barrier an iteration
 //            math by SM80_16x8x16_F32F16F16F32_TN
@@ -101,10 +99,10 @@ TILEGEN_DEVICE void ldmatrix_x4_trans(u32 (&fragment)[4], const void* row) {
 // mma.m16n8k16: PTX ISA 9.7.14.5.8. D[16, 8] += A[16, 16] B[16, 8]; A row-major, B column-major.
 struct SM80_16x8x16_F32F16F16F32_TN {
   static TILEGEN_DEVICE void fma(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 };
 
@@ -119,6 +117,23 @@ TILEGEN_DEVICE float exp2_approx(float x) {
 
 TILEGEN_DEVICE float infinity() { return __int_as_float(0x7F800000); }
 
+// Among each 4 lanes: word i of lane j and word j of lane i change places
+TILEGEN_DEVICE void transpose_quad(u32 (&words)[4]) {
+#pragma unroll
+  for (int distance = 1; distance < 4; distance *= 2) {
+    const bool upper = threadIdx.x & distance;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & distance) continue;
+      const u32 received = __shfl_xor_sync(~0u, upper ? words[i] : words[i + distance], distance);
+      if (upper)
+        words[i] = received;
+      else
+        words[i + distance] = received;
+    }
+  }
+}
+
 }  // namespace
 
 // --------------------------------------------------------------------------------------------- kernel
@@ -129,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   SharedStorage& shared = shared_storage<SharedStorage>();
   const int bx = blockIdx.x;
   const int h = blockIdx.y;
-  const int b_ = blockIdx.z;
+  const int b = blockIdx.z;
 
   // attention.py:46  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
   const int keys = min((bx + 1) * kBlockM, kSK);
@@ -144,7 +159,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // column 2 * (lane % 4) + 16 * ni + r % 2 + 8 * (r / 4)
   alignas(4) half P[1][8][8];
   // [mi][r] is element 16 * warp + lane / 4 + 16 * mi + 8 * r
-  float m[1][2], m_old[1][2], alpha[1][2];
+  float m[1][2] = {{-infinity(), -infinity()}};  // attention.py:45  T.fill(m, -T.infinity(T.float32))
+  float m_old[1][2], alpha[1][2];
   float l[1][2] = {};  // attention.py:44  T.fill(l, 0)
 
   // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
@@ -154,35 +170,34 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     const int column = 8 * (lane % 16);
     *reinterpret_cast<uint4*>(
         &shared.Q_shared[column / kSwizzleColumns][row][(column % kSwizzleColumns) ^ (8 * (row % 8))]) =
-        *reinterpret_cast<const uint4*>(&Q[((b_ * kSQ + bx * kBlockM + row) * kH + h) * kD + column]);
+        *reinterpret_cast<const uint4*>(&Q[((b * kSQ + bx * kBlockM + row) * kH + h) * kD + column]);
   }
 
-  // attention.py:45  T.fill(m, -T.infinity(T.float32))
-  for (int r = 0; r < 2; ++r) m[0][r] = -infinity();
-
-  // of this thread's first chunk of K_shared
-  const half* K_shared_source = &K[i64(b_) * 16777216 + i64(thread / 16) * 4096 + i64(h) * kD + 8 * (thread % 16)];
-  // of this thread's first chunk of V_shared
-  const half* V_shared_source = &V[i64(b_) * 16777216 + i64(thread / 16) * 4096 + i64(h) * kD + 8 * (thread % 16)];
+  const int K_shared_row = thread / 16;  // this thread's first chunk of K_shared
+  const int K_shared_column = 8 * (thread % 16);
+  // where its row holds that column
+  const int K_shared_place = (K_shared_column % kSwizzleColumns) ^ (8 * (K_shared_row % 8));
+  const half* K_shared_source = &K[i64(b) * 16777216 + i64(K_shared_row) * 4096 + i64(h) * kD + K_shared_column];
+  const int V_shared_row = thread / 16;  // this thread's first chunk of V_shared
+  const int V_shared_column = 8 * (thread % 16);
+  // where its row holds that column
+  const int V_shared_place = (V_shared_column % kSwizzleColumns) ^ (8 * (V_shared_row % 8));
+  const half* V_shared_source = &V[i64(b) * 16777216 + i64(V_shared_row) * 4096 + i64(h) * kD + V_shared_column];
   // Starts the loads of iteration j into a stage of the ring
   // attention.py:48  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
   const auto load_tiles = [&](int stage, int j) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int row = thread / 16 + 16 * i;
-      const int column = 8 * (thread % 16);
-      SM80_CP_ASYNC_CACHEGLOBAL::copy(&shared.K_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
-                                      &K_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096]);
-    }
+    for (int i = 0; i < 8; ++i)
+      SM80_CP_ASYNC_CACHEGLOBAL::copy(
+          &shared.K_shared[stage][K_shared_column / kSwizzleColumns][K_shared_row + 16 * i][K_shared_place],
+          &K_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096]);
 
     // attention.py:65  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int row = thread / 16 + 16 * i;
-      const int column = 8 * (thread % 16);
-      SM80_CP_ASYNC_CACHEGLOBAL::copy(&shared.V_shared[stage][column / 64][row][(column % 64) ^ (8 * (row % 8))],
-                                      &V_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096]);
-    }
+    for (int i = 0; i < 8; ++i)
+      SM80_CP_ASYNC_CACHEGLOBAL::copy(
+          &shared.V_shared[stage][V_shared_column / kSwizzleColumns][V_shared_row + 16 * i][V_shared_place],
+          &V_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096]);
   };
 
   // Prologue: the first stage
@@ -193,6 +208,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
   // Main loop
   // attention.py:47  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+#pragma unroll 1
   for (int j = 0; j < j_tiles; ++j) {
     cp_async_wait<0>();
     __syncthreads();
@@ -202,31 +218,27 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     cp_async_commit();
 
     const int stage = j % kStages;
-    __syncthreads();
 
     // attention.py:49  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; ++r) S[0][ni][r] = 0.0f;
     {
-      u32 a[1][4];
-      u32 b[16][2];
+      u32 a_fragment[1][4];
+      const int a_row = 16 * warp + lane % 16;        // row of A that the lane points ldmatrix at
+      const int a_chunk = (lane / 16) ^ (a_row % 8);  // and chunk of 8 columns, swizzled
+      u32 b_fragment[16][2];
+      const int b_row = lane % 8 + 8 * (lane / 16);      // row of B that the lane points ldmatrix at
+      const int b_chunk = (lane / 8 % 2) ^ (b_row % 8);  // and chunk of 8 columns, swizzled
 #pragma unroll
       for (int kk = 0; kk < kD / 16; ++kk) {
-        for (int mi = 0; mi < 1; ++mi)
-          ldmatrix_x4(a[mi],
-                      &shared.Q_shared[(2 * kk + lane / 16) / 8][16 * warp + 16 * mi + lane % 16]
-                                      [8 * (((2 * kk + lane / 16) % 8) ^ ((16 * warp + 16 * mi + lane % 16) % 8))]);
+        ldmatrix_x4(a_fragment[0], &shared.Q_shared[kk / 4][a_row][8 * (a_chunk ^ (2 * (kk % 4)))]);
 #pragma unroll
         for (int ni = 0; ni < 16; ni += 2)
-          ldmatrix_x4(
-              reinterpret_cast<u32(&)[4]>(b[ni]),
-              &shared.K_shared[stage][(2 * kk + lane / 8 % 2) / 8][8 * ni + lane % 8 + 8 * (lane / 16)]
-                              [8 * (((2 * kk + lane / 8 % 2) % 8) ^ ((8 * ni + lane % 8 + 8 * (lane / 16)) % 8))]);
+          ldmatrix_x4(reinterpret_cast<u32(&)[4]>(b_fragment[ni]),
+                      &shared.K_shared[stage][kk / 4][b_row + 8 * ni][8 * (b_chunk ^ (2 * (kk % 4)))]);
 #pragma unroll
-        for (int mi = 0; mi < 1; ++mi)
-#pragma unroll
-          for (int ni = 0; ni < 16; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(S[mi][ni], a[mi], b[ni]);
+        for (int ni = 0; ni < 16; ++ni) SM80_16x8x16_F32F16F16F32_TN::fma(S[0][ni], a_fragment[0], b_fragment[ni]);
       }
     }
 
@@ -285,19 +297,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
     // attention.py:66  T.gemm(P, V_shared, O_local)
     {
-      u32 b[16][2];
+      u32 b_fragment[16][2];
+      const int b_row = lane % 16;                    // row of B that the lane points ldmatrix at
+      const int b_chunk = (lane / 16) ^ (b_row % 8);  // and chunk of 8 columns, swizzled
 #pragma unroll
       for (int kk = 0; kk < kBlockN / 16; ++kk) {
 #pragma unroll
         for (int ni = 0; ni < 16; ni += 2)
-          ldmatrix_x4_trans(reinterpret_cast<u32(&)[4]>(b[ni]),
-                            &shared.V_shared[stage][(ni + lane / 16) / 8][16 * kk + lane % 16]
-                                            [8 * (((ni + lane / 16) % 8) ^ ((16 * kk + lane % 16) % 8))]);
+          ldmatrix_x4_trans(reinterpret_cast<u32(&)[4]>(b_fragment[ni]),
+                            &shared.V_shared[stage][ni / 8][b_row + 16 * kk][8 * (b_chunk ^ (ni % 8))]);
 #pragma unroll
-        for (int mi = 0; mi < 1; ++mi)
-#pragma unroll
-          for (int ni = 0; ni < 16; ++ni)
-            SM80_16x8x16_F32F16F16F32_TN::fma(O_local[mi][ni], reinterpret_cast<const u32(&)[4]>(P[mi][kk][0]), b[ni]);
+        for (int ni = 0; ni < 16; ++ni)
+          SM80_16x8x16_F32F16F16F32_TN::fma(O_local[0][ni], reinterpret_cast<const u32(&)[4]>(P[0][kk][0]),
+                                            b_fragment[ni]);
       }
     }
   }
@@ -320,20 +332,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
   // attention.py:71  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
 #pragma unroll
-  for (int ni = 0; ni < 16; ++ni)
+  for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
-    for (int r = 0; r < 4; r += 2) {
-      const int row = 16 * warp + lane / 4 + 4 * r;
-      const int column = 2 * (lane % 4) + 8 * ni;
-      *reinterpret_cast<half2*>(&O[((b_ * kSQ + bx * kBlockM + row) * kH + h) * kD + column]) =
-          __floats2half2_rn(O_local[0][ni][r], O_local[0][ni][r + 1]);
+    for (int r = 0; r < 16; r += 8) {
+      const int row = 16 * warp + lane / 4 + r;
+      const int column = 8 * (lane % 4) + 32 * ni;
+      alignas(16) half2 words[4];
+      for (int q = 0; q < 4; ++q)
+        words[q] = __floats2half2_rn(O_local[0][4 * ni + q][r / 4], O_local[0][4 * ni + q][r / 4 + 1]);
+      transpose_quad(reinterpret_cast<u32(&)[4]>(words));
+      *reinterpret_cast<uint4*>(&O[((b * kSQ + bx * kBlockM + row) * kH + h) * kD + column]) =
+          *reinterpret_cast<const uint4*>(&words[0]);
     }
 
   // attention.py:73  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int i = 16 * warp + lane / 4 + 8 * r;
-    if (lane % 4 == 0) LSE[(b_ * kH + h) * kSQ + bx * kBlockM + i] = m[0][r] * 0.088388346f + logf(l[0][r]);
+    if (lane % 4 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[0][r] * 0.088388346f + logf(l[0][r]);
   }
 }
 
@@ -346,10 +362,9 @@ constexpr int kB = 4;
 // Enqueues O, LSE from Q, K, V on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
                                         cudaStream_t stream) {
-  const u64 addresses_16 = reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V);
-  if (addresses_16 % 16 != 0) return cudaErrorInvalidValue;
-  const u64 addresses_4 = reinterpret_cast<u64>(O) | reinterpret_cast<u64>(LSE);
-  if (addresses_4 % 4 != 0) return cudaErrorInvalidValue;
+  const u64 addresses =
+      reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
+  if (addresses % 16 != 0) return cudaErrorInvalidValue;
 
   cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;

@@ -13,15 +13,14 @@
 //            tile_counter  int32 [1] contiguous, scratch of no other launch at the same time, set to 0 by the launcher
 //            A tensor that is written overlaps no other.
 //
-// Buffer           scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
-// Q_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// K_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// V_shared         shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
-// O_shared         shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
-// S, O_local       registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)) -> 64 a thread
-// P                registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)) -> 64 a thread
-// m, m_old, alpha, registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8) -> 2 a thread
-// l
+// Buffer             scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
+// Q_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// K_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// V_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// O_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
+// S, O_local         registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
+// P                  registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
+// m, m_old, alpha, l registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8), 2 a thread
 //
 // Pipeline   producer: TMA into 2 stages of Q_shared once a tile, into 2 stages each of K_shared and V_shared ahead of
 //            loop j
@@ -300,7 +299,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int warp = thread / 32;
   const int lane = thread % 32;
   if (consumer == 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
-  int done = 0;                                                           // iterations of j in tiles before
+
+  int done = 0;  // iterations of j in tiles before
   int tile = blockIdx.x;
   for (int round = 0; tile < kTilesBx * kH * kB; ++round) {
     const auto [bx, h, b] = tile_coordinates(tile, kTilesBx, kH, kB);
@@ -507,16 +507,18 @@ extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half
       reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
   if (addresses % 16 != 0) return cudaErrorInvalidValue;
 
+  cudaError_t error = cudaMemsetAsync(tile_counter, 0, sizeof(*tile_counter) * 1, stream);
+  if (error != cudaSuccess) return error;
+
   const u64 tiles = kTilesBx * kH * kB;
 
   CUtensorMap map_Q = {}, map_K = {}, map_V = {}, map_O = {};
   int device = 0, multiprocessors = 0;
-  cudaError_t error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
+  error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_K, K, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_V, V, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_O, O, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kConsumerRows, 1});
-  if (error == cudaSuccess) error = cudaMemsetAsync(tile_counter, 0, sizeof(*tile_counter) * 1, stream);
   if (error == cudaSuccess) error = cudaGetDevice(&device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
   if (error == cudaSuccess)

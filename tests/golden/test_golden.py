@@ -123,13 +123,13 @@ def test_the_hopper_gemm_is_short() -> None:
 
 
 def test_hopper_attention_is_short() -> None:
-    """A tile a block takes 480 lines; tiles drawn from a counter, and counted from one to the next, 52 more."""
+    """A tile a block takes 480 lines; tiles drawn from a counter, and counted from one to the next, 53 more."""
     kernel = load_kernel(str(ROOT / ATTENTION.kernel))
     specs = [T.Tensor(shape, "float16") for shape in ATTENTION.shapes]
     for causal in (False, True):
         a_tile_a_block = kernel.emit(*specs, target="sm_90a", causal=causal, persistent=False)
         assert len(a_tile_a_block.source.splitlines()) <= 480
-    assert len(emitted(ATTENTION, "sm_90a").source.splitlines()) <= 532
+    assert len(emitted(ATTENTION, "sm_90a").source.splitlines()) <= 533
 
 
 @pytest.mark.parametrize("target", TARGETS)

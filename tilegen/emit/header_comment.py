@@ -174,8 +174,8 @@ def _table(rows: tuple[BufferRow, ...], names_width: int) -> list[str]:
 
 def _layout_lines(layout: str, room: int) -> list[str]:
     """The layout in lines; how many registers a thread has stays in one piece."""
-    before, arrow, count = layout.partition(" -> ")
-    text = before + (" " + f"->{NO_BREAK}{count.replace(' ', NO_BREAK)}" if arrow else "")
+    before, comma, count = layout.rpartition(", ")
+    text = f"{before}, {count.replace(' ', NO_BREAK)}" if comma and count.endswith(" a thread") else layout
     lines = textwrap.wrap(text, room, subsequent_indent="  ", break_long_words=False)
     return [line.replace(NO_BREAK, " ") for line in lines] or [""]
 

@@ -46,6 +46,7 @@ class Context:
         default_factory=dict
     )  # of loop variables in scope
     ring_stage: dict[str, CExpr] = field(default_factory=dict)
+    counted: dict[str, bool] = field(default_factory=dict)  # hand-overs, see tilegen.lower.rings
     iterations: dict[str, CExpr] = field(
         default_factory=dict
     )  # of the loops being lowered, by the hand-overs they fill

@@ -45,7 +45,7 @@ def _fragment_rows(context: Context) -> list[BufferRow]:
     for buffer in fragments_in_use(context):
         fragment = context.decisions.fragment(buffer)
         shape = _shape(buffer.dtype.name, fragment.tile)
-        layout = f"{fragment} -> {fragment.register_count} a thread"
+        layout = f"{fragment}, {fragment.register_count} a thread"
         alike.setdefault((shape, layout), []).append(buffer.name)
     return [BufferRow(", ".join(names), "registers", *row, "", "") for row, names in alike.items()]
 

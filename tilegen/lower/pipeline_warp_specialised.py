@@ -320,6 +320,7 @@ def consumer_role(
     rest = [
         *ring_states(context, 0, reuses_tiles(context)),
         *first_turn(context),
+        *start,
         *_walk(context, tiles, [*start, *declarations, Blank(), *body], take_next),
     ]
     return [*acquire, *context.threads.declarations(rest), *rest]

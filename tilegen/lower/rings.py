@@ -39,6 +39,12 @@ def entered_once(context: Context, hand_over: HandOver) -> bool:
 
 def counted(context: Context, hand_over: HandOver) -> bool:
     """Whether stage and phase follow from the number of the iteration."""
+    if hand_over.name not in context.counted:
+        context.counted[hand_over.name] = _counts(context, hand_over)
+    return context.counted[hand_over.name]
+
+
+def _counts(context: Context, hand_over: HandOver) -> bool:
     loop, stages = hand_over.loop, hand_over.stages
     depths = {one.stages for one in context.plan.hand_overs if one.stages > 1}
     if loop is None:

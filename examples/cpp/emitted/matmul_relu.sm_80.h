@@ -9,14 +9,14 @@
 //
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0
 //            B  fp16 [K, N] row-major, 16-byte aligned, N % 8 == 0
-//            C  fp16 [M, N] row-major, 4-byte aligned, N % 8 == 0
+//            C  fp16 [M, N] row-major, 16-byte aligned, N % 8 == 0
 //            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
 // A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)              24,576  0
 // B_shared   shared     fp16 [3][32, 128]  Sw<3,3,3> o (32, (64, 2)):(64, (1, 2048))  24,576  0
-// C_local    registers  fp32 [128, 128]    ((4, 8, 2, 2), (2, 2, 8, 4)):((2, 128, 8192, 64), (1, 1024, 8, 2048))
-//                                            -> 128 a thread
+// C_local    registers  fp32 [128, 128]    ((4, 8, 2, 2), (2, 2, 8, 4)):((2, 128, 8192, 64), (1, 1024, 8, 2048)),
+//                                            128 a thread
 //
 // Pipeline   loop k: 3 stages, loads by cp.async 2 iterations ahead; one barrier an iteration
 //            math by SM80_16x8x16_F32F16F16F32_TN

@@ -15,8 +15,8 @@
 // A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)               24,576  0
 // B_shared   shared     fp16 [3][32, 128]  Sw<3,3,3> o (32, (64, 2)):(64, (1, 2048))   24,576  0
 // C_shared   shared     fp16 [128, 128]    Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
-// C_local    registers  fp32 [128, 128]    ((4, 8, 4), (2, 2, 16, 2)):((2, 128, 2048), (1, 1024, 8, 8192))
-//                                            -> 128 a thread
+// C_local    registers  fp32 [128, 128]    ((4, 8, 4), (2, 2, 16, 2)):((2, 128, 2048), (1, 1024, 8, 8192)),
+//                                            128 a thread
 //
 // Pipeline   producer: TMA into 3 stages of A_shared and B_shared ahead of loop k
 //            consumers: math by SM90_64x128x16_F32F16F16_SS
