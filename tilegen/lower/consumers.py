@@ -13,12 +13,12 @@ from typing import assert_never
 
 from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Stmt
 from tilegen.lower import rings
-from tilegen.lower.barriers import reads_asynchronously
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
 from tilegen.lower.interleaved_gemm import lower_interleaved
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
+from tilegen.lower.shared_hazards import SharedHazards
 from tilegen.lower.skewed_loop import lower_skewed
 from tilegen.lower.statements import after_loop, quoted, remark
 from tilegen.lower.tiles import cluster_constant, persistent_tiles
@@ -57,15 +57,9 @@ class Consumers:
     context: Context
     lower: Lower  # of every statement that has nothing to do with pipelines
     accumulate: Callable[[Gemm], CExpr]
+    hazards: SharedHazards
     outstanding: list[Group] = field(default_factory=list)
     waited: dict[str, None] = field(default_factory=dict)  # hand-overs whose full barrier was waited for here
-    loose: dict[str, None] = field(
-        default_factory=dict
-    )  # shared buffers that threads wrote since the last barrier
-    seen: dict[str, None] = field(
-        default_factory=dict
-    )  # shared buffers that threads read since the last barrier
-    unfenced: dict[str, None] = field(default_factory=dict)  # and since the last proxy fence
     reused: bool = False  # whether hand-overs outside loops are filled again and again
     interleaving: Interleaving | None = None  # of the loop whose body is being lowered
 
@@ -113,7 +107,7 @@ class Consumers:
                 ]
             case _:
                 out = self.lower(self.context, statement)
-        self.note(statement)
+        self.hazards.note(statement)
         if not last:
             return out
         out += self.settle(len(self.outstanding)) if self.outstanding else []
@@ -138,11 +132,11 @@ class Consumers:
         """Control flow around statements of the consumers; nothing is outstanding at its borders."""
         out = self.settle(len(self.outstanding)) if self.outstanding else []
         out += self.context.comment(quoted(statement)) if isinstance(statement, If) else []
-        loose, seen = dict(self.loose), dict(self.seen)
+        before = self.hazards.state()
         match statement:
             case For():
                 head = loop_head(self.context, statement)
-                body = (*self.nested_block(statement.body), *self.end_of_iteration(loose, seen))
+                body = (*self.nested_block(statement.body), *self.hazards.end_of_iteration(before))
                 counts = statement.var.name in self.context.decisions.counters
                 unroll = True if statement.kind == "unroll" or counts else None
                 step = scalar(self.context, statement.step)
@@ -157,7 +151,7 @@ class Consumers:
                 out.append(IfC(test, taken, other, comment=remark(statement)))
             case Persistent():
                 tiles = persistent_tiles(self.context, statement)
-                body = (*self.nested_block(statement.body), *self.end_of_iteration(loose, seen))
+                body = (*self.nested_block(statement.body), *self.hazards.end_of_iteration(before))
                 out += tiles.wrap(self.context, list(body))
             case _:
                 assert_never(statement)
@@ -168,7 +162,7 @@ class Consumers:
         return (*body, *(self.settle(len(self.outstanding)) if self.outstanding else []))
 
     def gemm(self, gemm: Gemm) -> list[CStmt]:
-        self.note(gemm)
+        self.hazards.note(gemm)
         if self.interleaving is not None:
             return lower_interleaved(self.context, self.interleaving, self.accumulate(gemm))
         return [*self.context.comment(gemm.location), *lower_gemm(self.context, gemm, self.accumulate(gemm))]
@@ -190,7 +184,11 @@ class Consumers:
                 needed = position
         if needed >= 0:
             out += self.settle(needed + 1)
-        out += self.shared_hazards(statement)
+        under_way = _shared(tuple(b for g in self.outstanding for b in reads(g.gemm)))
+        if self.hazards.threaten(statement, under_way):
+            if any(name in under_way for name in _shared(writes(statement))):
+                out += self.settle(len(self.outstanding))
+            out += self.hazards.meet(statement)
         return out
 
     def chained(self, statement: Stmt, group: Group) -> bool:
@@ -201,50 +199,6 @@ class Consumers:
             and statement.a.buffer.name not in group.registers
         )
 
-    def shared_hazards(self, statement: Stmt) -> list[CStmt]:
-        """A barrier where threads read what others wrote, or write what others still read."""
-        if isinstance(statement, For | If | Persistent):
-            return []
-        touches_read = _shared(reads(statement))
-        touches_write = _shared(writes(statement))
-        under_way = _shared(tuple(b for g in self.outstanding for b in reads(g.gemm)))
-        hazard = any(n in self.loose for n in (*touches_read, *touches_write)) or any(
-            n in self.seen or n in under_way for n in touches_write
-        )
-        asynchronous = self.reads_asynchronously(statement)
-        hazard |= asynchronous and any(name in self.unfenced for name in touches_read)
-        if not hazard:
-            return []
-        out: list[CStmt] = []
-        if any(name in touches_write for name in under_way):
-            out += self.settle(len(self.outstanding))
-        if asynchronous:
-            out.append(self.proxy_fence())
-        self.loose.clear()
-        self.seen.clear()
-        return [*out, self.context.synchronise()]
-
-    def reads_asynchronously(self, statement: Stmt) -> bool:
-        """Whether the statement's shared tiles are read through the asynchronous proxy: by tensor cores, or by TMA."""
-        if isinstance(statement, Copy) and self.context.plan.tma.get(statement) is not None:
-            return True
-        return reads_asynchronously(statement, self.context.decisions)
-
-    def proxy_fence(self) -> CStmt:
-        """Makes what this thread stored visible to the asynchronous proxy."""
-        self.context.primitive("fence_proxy_async")
-        self.unfenced.clear()
-        return Expression(c.call("fence_proxy_async"))
-
-    def note(self, statement: Stmt) -> None:
-        """Remembers which shared buffers the statement's threads wrote and read."""
-        if isinstance(statement, For | If | Persistent):
-            return
-        rings = [name for hand_over in self.context.plan.hand_overs for name in hand_over.buffers]
-        self.loose.update(dict.fromkeys(_shared(writes(statement))))
-        self.unfenced.update(dict.fromkeys(_shared(writes(statement))))
-        self.seen.update(dict.fromkeys(name for name in _shared(reads(statement)) if name not in rings))
-
     # ------------------------------------------------------------------------------------- waits and releases
 
     def settle(self, count: int) -> list[CStmt]:
@@ -253,7 +207,7 @@ class Consumers:
         done, self.outstanding = self.outstanding[:count], self.outstanding[count:]
         out: list[CStmt] = [Expression(c.call("warpgroup_wait", template=(len(self.outstanding),)))]
         for group in done:
-            self.note(group.gemm)  # only now other threads may write what it read
+            self.hazards.note(group.gemm)  # only now other threads may write what it read
             for hand_over in group.releases:
                 out += self.release(hand_over)
         return out
@@ -277,7 +231,7 @@ class Consumers:
 
     def end_of_tile(self) -> list[CStmt]:
         """What must hold before the next tile begins."""
-        return self.end_of_iteration({}, {})
+        return self.hazards.end_of_iteration(({}, {}))
 
     def wait(self, hand_over: HandOver, kind: str) -> CStmt:
         self.context.primitive("mbarrier_wait")
@@ -337,7 +291,7 @@ class Consumers:
             Declare("int", _released(h), Literal(0), comment="the stage whose wgmma may still read it")
             for h in lagging
         ]
-        saved_loose, saved_seen = dict(self.loose), dict(self.seen)
+        before = self.hazards.state()
         self.waited.clear()
         body = self.block(loop.body, loop)
         ran = c.operation(">", loop_variable(self.context, loop), head.start)
@@ -358,7 +312,7 @@ class Consumers:
             self.outstanding.clear()
         elif self.outstanding:
             body += self.settle(len(self.outstanding))
-        body += self.end_of_iteration(saved_loose, saved_seen)
+        body += self.hazards.end_of_iteration(before)
         out.append(ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment))
         if lagging or self.interleaving is not None:
             out.append(Expression(c.call("warpgroup_wait", template=(0,))))
@@ -367,29 +321,10 @@ class Consumers:
                 out += self.release(hand_over, Name(_released(hand_over)), runs)
             for gemm in loop.body:
                 if isinstance(gemm, Gemm):
-                    self.note(gemm)
+                    self.hazards.note(gemm)
         self.interleaving = None
         self.waited.clear()
         return out
-
-    def end_of_iteration(self, loose: dict[str, None], seen: dict[str, None]) -> list[CStmt]:
-        """A barrier where the next iteration would write what this one still reads, or read what it wrote."""
-        pending = [n for n in self.loose if n not in loose] + [n for n in self.seen if n not in seen]
-        if not pending:
-            return []
-        self.loose.clear()
-        self.seen.clear()
-        fence = [self.proxy_fence()] if self.asynchronously_read(self.unfenced) else []
-        return [*fence, self.context.synchronise()]
-
-    def asynchronously_read(self, names: dict[str, None]) -> bool:
-        """Whether a statement of the kernel reads one of these shared buffers through the asynchronous proxy."""
-        return any(
-            name in names
-            for statement in each_statement(self.context.program.kernel.body)
-            if not isinstance(statement, For | If | Persistent) and self.reads_asynchronously(statement)
-            for name in _shared(reads(statement))
-        )
 
     def lags(self, loop: For) -> list[HandOver]:
         """The loop's hand-overs, where all are read by tensor cores alone and only gemms touch the accumulators; beside

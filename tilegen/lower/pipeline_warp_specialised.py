@@ -14,6 +14,7 @@ from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.gemm import accumulates
 from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import scalar
+from tilegen.lower.shared_hazards import SharedHazards
 from tilegen.lower.shared_tiles import extent_constants
 from tilegen.lower.skewed_loop import first_turn
 from tilegen.lower.statements import lower_statement
@@ -308,7 +309,8 @@ def consumer_role(
     def accumulate(gemm: Gemm) -> CExpr:
         return accumulates(context, gemm)
 
-    consumers = Consumers(context, lower_statement, accumulate, reused=reuses_tiles(context))
+    hazards = SharedHazards(context)
+    consumers = Consumers(context, lower_statement, accumulate, hazards, reused=reuses_tiles(context))
     rings.enter(context, rings.outside_loops(context), Literal(0))
     body = consumers.block(tiles.body(kernel))
     if consumers.outstanding:

@@ -1,0 +1,95 @@
+"""Barriers between the consumers' own accesses to shared memory: where threads read what others wrote, or write what
+others still read; and the fences that make stores visible to tensor cores and TMA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilegen.ir.nodes import Buffer, Copy, For, If, Persistent, Stmt
+from tilegen.lower.barriers import reads_asynchronously
+from tilegen.lower.context import Context
+from tilegen.model import build as c
+from tilegen.model.statements import CStmt, Expression
+from tilegen.schedule.analysis import each_statement, reads, writes
+
+Names = dict[str, None]
+State = tuple[Names, Names]
+
+
+@dataclass(slots=True)
+class SharedHazards:
+    """Which shared buffers threads have written and read since all of them last met."""
+
+    context: Context
+    written: Names = field(default_factory=dict)
+    read: Names = field(default_factory=dict)
+    unfenced: Names = field(default_factory=dict)  # written since the last proxy fence
+
+    def note(self, statement: Stmt) -> None:
+        """Remembers what the statement's threads wrote and read; rings have barriers of their own for reads."""
+        if isinstance(statement, For | If | Persistent):
+            return
+        rings = [name for hand_over in self.context.plan.hand_overs for name in hand_over.buffers]
+        stores = dict.fromkeys(_shared(writes(statement)))
+        self.written.update(stores)
+        self.unfenced.update(stores)
+        self.read.update(dict.fromkeys(name for name in _shared(reads(statement)) if name not in rings))
+
+    def threaten(self, statement: Stmt, under_way: tuple[str, ...]) -> bool:
+        """Whether all threads must meet before the statement; tensor cores are still reading what is `under_way`."""
+        if isinstance(statement, For | If | Persistent):
+            return False
+        loads, stores = _shared(reads(statement)), _shared(writes(statement))
+        return (
+            any(name in self.written for name in (*loads, *stores))
+            or any(name in self.read or name in under_way for name in stores)
+            or (self._asynchronous(statement) and any(name in self.unfenced for name in loads))
+        )
+
+    def meet(self, statement: Stmt) -> list[CStmt]:
+        """The barrier before the statement."""
+        fence = [self._fence()] if self._asynchronous(statement) else []
+        self.written.clear()
+        self.read.clear()
+        return [*fence, self.context.synchronise()]
+
+    def state(self) -> State:
+        """What is pending, to be compared at the end of a loop's iteration."""
+        return dict(self.written), dict(self.read)
+
+    def end_of_iteration(self, before: State) -> list[CStmt]:
+        """A barrier where the next iteration would write what this one still reads, or read what it wrote."""
+        written, read = before
+        pending = [n for n in self.written if n not in written] + [n for n in self.read if n not in read]
+        if not pending:
+            return []
+        self.written.clear()
+        self.read.clear()
+        fence = [self._fence()] if self._read_asynchronously() else []
+        return [*fence, self.context.synchronise()]
+
+    def _asynchronous(self, statement: Stmt) -> bool:
+        """Whether the statement's shared tiles are read through the asynchronous proxy: by tensor cores, or by TMA."""
+        if isinstance(statement, Copy) and self.context.plan.tma.get(statement) is not None:
+            return True
+        return reads_asynchronously(statement, self.context.decisions)
+
+    def _read_asynchronously(self) -> bool:
+        """Whether a statement of the kernel reads through that proxy what threads have stored."""
+        return any(
+            name in self.unfenced
+            for statement in each_statement(self.context.program.kernel.body)
+            if not isinstance(statement, For | If | Persistent) and self._asynchronous(statement)
+            for name in _shared(reads(statement))
+        )
+
+    def _fence(self) -> CStmt:
+        """Makes what this thread stored visible to the asynchronous proxy."""
+        self.context.primitive("fence_proxy_async")
+        self.unfenced.clear()
+        return Expression(c.call("fence_proxy_async"))
+
+
+def _shared(buffers: tuple[Buffer, ...]) -> tuple[str, ...]:
+    return tuple(buffer.name for buffer in buffers if buffer.scope == "shared")
