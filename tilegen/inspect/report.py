@@ -46,7 +46,7 @@ def report(generated: Generated, extents: Mapping[str, int] | None = None) -> st
 def _launch(generated: Generated) -> list[str]:
     launch, plan = generated.model.launch, generated.plan
     lines = [
-        f"grid {launch.grid_text}{', persistent' if plan.persistent else ''}",
+        f"grid {launch.grid_text}",
         f"block {launch.block_text}",
     ]
     if launch.cluster != (1, 1, 1):
