@@ -344,6 +344,6 @@ def test_an_axis_that_is_too_long_for_the_launch_is_numbered_along_the_first() -
     ]
     long = programs.broadcast.emit(*arrays, target="sm_90a", rows=1).source
     assert "const int by = blockIdx.x / kTilesBx % kTilesBy;" in long
-    assert "<<<kTilesBx * kTilesBy * kTilesBz, kThreads" in long
+    assert "<<<kTilesBx * kTilesBy * kL, kThreads" in long
     short = programs.broadcast.emit(*arrays, target="sm_90a", rows=2).source
     assert "const int by = blockIdx.y;" in short
