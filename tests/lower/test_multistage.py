@@ -138,6 +138,17 @@ def test_products(tile: dict[str, int], transposes: str, k: int, require_tool: C
     assert relative_error(found, exact(a) @ exact(b)) < 1e-3
 
 
+@pytest.mark.parametrize(("stages", "steps"), [(2, [0, 1]), (3, [1, 2])])
+def test_loads_start_in_steps_of_their_own(stages: int, steps: list[int]) -> None:
+    arrays = [np.zeros((128, 256), np.float16), np.zeros((256, 128), np.float16)]
+    text = kernel_text(generated(product, "sm_80", arrays, stages=stages))
+    places = [text.index(f"if (kk == {step})") for step in steps]
+    assert text.count("if (kk == ") == 2
+    assert places[0] < text.index("load_A_shared(freed") < places[1] < text.index("load_B_shared(freed")
+    # All of them are under way when the last step waits for the next tile.
+    assert text.index("load_B_shared(freed") < text.rindex("cp_async_commit()")
+
+
 def test_the_barrier_of_an_iteration_serves_what_threads_write_in_it() -> None:
     arrays = [np.zeros((128, 256), np.float16), np.zeros((256, 128), np.float16)]
     text = kernel_text(generated(doubled, "sm_80", arrays))

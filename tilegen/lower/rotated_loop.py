@@ -28,7 +28,11 @@ def rotated_loop(
     depth: CExpr,
 ) -> list[CStmt]:
     """The loop behind the ring's first fill; each of `parts` starts a part of the loads of an iteration into a stage,
-    in a step of k of its own. The last step waits for the next tile: by then all parts are under way."""
+    in a step of k of its own. The last step waits for the next tile: by then all parts are under way.
+
+    The first step starts none where there are steps enough: compilers then find room for ldmatrix far ahead of its use.
+    A ring of two stages starts as early as it can, since this iteration waits for what it starts.
+    """
     decision = context.decisions.gemms[gemm]
     context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
     extents = shared_tiles.extent_constants(context, gemm.a.buffer)
@@ -45,7 +49,8 @@ def rotated_loop(
     ahead, kk = f"{head.variable}_ahead", Name("kk")
     freed = Ternary(c.operation(">", "stage", 0), c.sub("stage", 1), c.sub(depth, 1))
     start_loads: list[CStmt] = []
-    for number, load in enumerate(parts):
+    idle = decision.steps - 1 - len(parts) if context.plan.stages[loop] > 2 else 0
+    for number, load in enumerate(parts, start=min(idle, 1)):
         issue: list[CStmt] = [
             IfC(c.operation("<", ahead, head.stop), (Expression(c.call(load, "freed", ahead)),))
         ]
