@@ -99,8 +99,8 @@ def test_blocks_of_equal_work_take_tiles_at_fixed_steps() -> None:
 
 
 _MUTATIONS = {
-    "consumers do not wait for the number": ("mbarrier_wait(shared.tile_full, tile_ring.phase);", ""),
-    "the producer does not wait for readers": ("mbarrier_wait(shared.tile_empty, tile_ring.phase);", ""),
+    "consumers do not wait for the number": ("mbarrier_wait(shared.tile_full, round % 2);", ""),
+    "the producer does not wait for readers": ("mbarrier_wait(shared.tile_empty, (round % 2) ^ 1);", ""),
     "the producer hands over nothing": ("mbarrier_arrive(shared.tile_full);", ""),
     "consumers never let go of it": ("mbarrier_arrive(shared.tile_empty);", ""),
     "one reader too few is waited for": (

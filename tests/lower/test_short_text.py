@@ -31,7 +31,7 @@ def matmul(**parameters: Any) -> str:
 
 
 def test_a_skewed_loop_that_is_entered_once_counts_its_stages() -> None:
-    text = attention(causal=True)
+    text = attention(causal=True, persistent=False)
     assert "RingState" not in text and "advance()" not in text
     assert text.count("u32 stage_of(u32 t)") == 1
     assert "issue_O_local(j - 1);" in text and "mbarrier_arrive(shared.V_empty[stage_of(j - 1)])" in text
@@ -39,16 +39,19 @@ def test_a_skewed_loop_that_is_entered_once_counts_its_stages() -> None:
     assert "mbarrier_arrive" not in behind, "nobody waits for a stage behind the loop"
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"causal": True, "num_stages": 3, "block_N": 64},
-        {"causal": False, "persistent": True},
-    ],
-    ids=["three stages", "persistent"],
-)
-def test_other_rings_have_a_state(parameters: dict[str, Any]) -> None:
-    text = attention(**parameters)
+@pytest.mark.parametrize("causal", [False, True], ids=["fixed steps", "drawn tiles"])
+def test_a_persistent_block_counts_from_tile_to_tile(causal: bool) -> None:
+    text = attention(causal=causal, persistent=True)
+    assert "RingState" not in text and "advance()" not in text
+    assert "mbarrier_arrive(shared.V_empty[stage_of(done + j - 1)])" in text
+    trips = "j_tiles" if causal else "kTilesJ"
+    assert text.count(f"done += {trips};") == 2, "of the producer, and of the consumers"
+    assert text.count("mbarrier_wait(shared.Q_full[stage_of(round)], phase_of(round));") == 1
+
+
+@pytest.mark.parametrize("persistent", [False, True], ids=["a tile a block", "persistent"])
+def test_rings_of_three_stages_have_a_state(persistent: bool) -> None:
+    text = attention(causal=True, num_stages=3, block_N=64, persistent=persistent)
     assert "stage_of" not in text and "K_ring.advance();" in text
     assert "issue_S();" in text
 
