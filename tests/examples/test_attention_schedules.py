@@ -76,3 +76,15 @@ def test_other_targets(target: str, causal: bool, require_tool: Any) -> None:
     require_tool("host_compiler")
     arrays = _arrays(queries=130, keys=200, heads=2, key_heads=1, depth=64)
     _check(arrays, target, causal, {"schedule": "random", "asynchronous": "lazy", "seed": 2}, block_N=64)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"num_stages": 3, "block_M": 128, "block_N": 64}, {"num_stages": 1, "block_M": 128}],
+    ids=["three stages", "one stage"],
+)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_rings_of_other_depths(causal: bool, parameters: dict[str, Any], require_tool: Any) -> None:
+    require_tool("host_compiler")
+    arrays = _arrays(queries=300, keys=300, heads=2, key_heads=1, depth=64)
+    _check(arrays, "sm_90a", causal, SCHEDULES[2], persistent=True, **parameters)
