@@ -106,6 +106,7 @@ class TmaLimits:
     rank: int
     box_extent: int
     box_row_multiple_bytes: int
+    place_multiple_bytes: int  # of a box's first element along the innermost axis
     global_alignment: int
     global_stride_multiple: int
     global_stride_limit: int
@@ -365,6 +366,7 @@ def _read_tma(table: Table) -> TmaLimits:
         rank=table.integer("rank", 1),
         box_extent=table.integer("box_extent", 1),
         box_row_multiple_bytes=table.integer("box_row_multiple_bytes", 1),
+        place_multiple_bytes=table.integer("place_multiple_bytes", 1),
         global_alignment=table.integer("global_alignment", 1),
         global_stride_multiple=table.integer("global_stride_multiple", 1),
         global_stride_limit=table.integer("global_stride_limit", 1),

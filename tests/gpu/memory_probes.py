@@ -45,10 +45,13 @@ class Box:
         return int(np.prod(self.box)) * self.itemsize
 
     def corners(self) -> list[tuple[int, ...]]:
-        """Where boxes are taken: inside, over the upper bounds, under the lower ones."""
-        over = tuple(extent - size // 2 for extent, size in zip(self.extents, self.box, strict=True))
-        under = tuple(-(size // 2) for size in self.box)
-        return [(0,) * len(self.box), over, under]
+        """Where boxes are taken: inside, over the upper bounds, under the lower ones; along the innermost axis at
+        multiples of 16 bytes, as the hardware wants."""
+        over = [extent - size // 2 for extent, size in zip(self.extents, self.box, strict=True)]
+        under = [-(size // 2) for size in self.box]
+        for corner in (over, under):
+            corner[0] -= corner[0] % (16 // self.itemsize)
+        return [(0,) * len(self.box), tuple(over), tuple(under)]
 
 
 LOADED = (
@@ -235,7 +238,7 @@ def tma_reduce_probe() -> Probe:
     experiments = [
         (index, corner, index)
         for index, box in enumerate(_ADDED)
-        for corner in (*box.corners(), (3,) * len(box.box))
+        for corner in (*box.corners(), (4, *(3,) * (len(box.box) - 1)))
     ]
     before = generator.integers(-8, 9, len(_ADDED) * _SLOT // 4).astype(np.float32)
     operands = generator.integers(-8, 9, (len(experiments), _WORDS)).astype(np.float32)

@@ -18,7 +18,7 @@ from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import fragment_registers
 from tilegen.schedule.run_ahead import bound_to_order
 from tilegen.schedule.skew import find_skew
-from tilegen.schedule.tma import copy_problem, pitch_problem
+from tilegen.schedule.tma import copy_problem, pitch_problem, place_problem
 from tilegen.schedule.uneven import longest_first, uneven_axes
 from tilegen.target import Target
 
@@ -263,8 +263,10 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
         if source.buffer.scope != "fragment" or len(source.tile) != 2:
             continue
         layout = swizzled(source.tile, sink.buffer.dtype)
-        problem = pitch_problem(sink.buffer, decisions, target) or _store_problem(
-            statement, layout, decisions
+        problem = (
+            pitch_problem(sink.buffer, decisions, target)
+            or place_problem(sink, decisions, target)
+            or _store_problem(statement, layout, decisions)
         )
         if problem:
             plan.reasons.append(f"line {statement.location.line}: no TMA store, {problem}")

@@ -38,6 +38,16 @@ def pitch_problem(buffer: Buffer, decisions: Decisions, target: Target) -> str |
     return None
 
 
+def place_problem(region: Region, decisions: Decisions, target: Target) -> str | None:
+    """Why boxes cannot begin where a region does; None when they can. Along the other axes they begin anywhere."""
+    assert target.tma is not None
+    multiple = target.tma.place_multiple_bytes
+    first = divisor_of(region.offsets[-1], decisions.divisors) * region.buffer.dtype.bytes
+    if first % multiple == 0:
+        return None
+    return f"the tile's rows need not begin at a multiple of {multiple} bytes in the rows of {region.buffer.name}"
+
+
 def tile_problem(region: Region, layout: SharedLayout, target: Target) -> str | None:
     """Why a region of global memory cannot move to or from a shared tile of this layout in TMA boxes."""
     assert target.tma is not None
@@ -67,6 +77,8 @@ def copy_problem(
         return f"it fills a part of {shared_side.buffer.name}"
     if shared_side.tile != shared_side.buffer.extents:
         return f"it fills a part of {shared_side.buffer.name}"
-    return pitch_problem(global_side.buffer, decisions, target) or tile_problem(
-        global_side, decisions.layout(shared_side.buffer), target
+    return (
+        pitch_problem(global_side.buffer, decisions, target)
+        or place_problem(global_side, decisions, target)
+        or tile_problem(global_side, decisions.layout(shared_side.buffer), target)
     )

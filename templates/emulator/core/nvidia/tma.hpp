@@ -107,6 +107,8 @@ inline void copy_box_to_shared(const TensorMap& map, const int* coordinates, std
   });
 }
 
+constexpr std::int64_t kPlaceMultiple = 16;  // bytes, of where a box begins along the innermost axis
+
 struct Coordinates {
   int at[TensorMap::kMaxRank] = {};
   Coordinates(const TensorMap& map, int rank, const int* values, int line) {
@@ -116,6 +118,13 @@ struct Coordinates {
                         "-D tensor map of " + map.tensor,
                     line);
     std::copy(values, values + rank, at);
+    const std::int64_t first = std::int64_t(at[0]) * map.element_bytes;
+    if (first % kPlaceMultiple != 0)
+      report_misuse("misaligned",
+                    "a box of " + map.tensor + " begins at byte " + std::to_string(first) +
+                        " of a row: TMA wants a multiple of " + std::to_string(kPlaceMultiple) +
+                        ", or ends in an illegal instruction",
+                    line);
   }
 };
 

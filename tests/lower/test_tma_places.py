@@ -1,0 +1,96 @@
+"""Where TMA boxes may begin: at multiples of 16 bytes along the innermost axis. The hardware ends other boxes in an
+illegal instruction, so that the schedule takes another way and the emulator reports them."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from emulation import Array, generated, relative_error
+
+import tilegen.language as T
+from tilegen.emulate import run
+from tilegen.emulate.errors import EmulationError
+
+
+def product(rows: int = 64, last: int = 0, first: int = 0):
+    def program(A, B, block: int = 64):
+        M, K, D, N = T.const("M, K, D, N")
+        A: T.Tensor((M, K), T.float16)
+        B: T.Tensor((D, N), T.float16)
+        C = T.empty((rows, N), T.float16)
+        with T.Kernel(T.ceildiv(N, block), T.ceildiv(rows, block), threads=128) as (x, y):
+            A_shared = T.alloc_shared((block, block), T.float16)
+            B_shared = T.alloc_shared((block, block), T.float16)
+            C_local = T.alloc_fragment((block, block), T.float32)
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(D, block), num_stages=2):
+                T.copy(A[y * block + first, k * block + last], A_shared)
+                T.copy(B[k * block, x * block], B_shared)
+                T.gemm(A_shared, B_shared, C_local)
+            T.copy(C_local, C[y * block, x * block])
+        return C
+
+    return program
+
+
+def _inputs() -> list[Array]:
+    rng = np.random.default_rng(6)
+    return [rng.standard_normal(shape).astype(np.float16) for shape in ((80, 152), (128, 64))]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "by_tma"), [(3, 0, True), (0, 8, True), (1, 16, True), (0, 3, False)]
+)
+def test_rows_that_begin_anywhere_are_right(first: int, last: int, by_tma: bool, require_tool: Any) -> None:
+    require_tool("host_compiler")
+    a, b = _inputs()
+    files = generated(product(64, last, first), "sm_90a", [a, b])
+    assert ("tma_load" in files.source) == by_tma
+    if not by_tma:
+        assert "no TMA load, the tile's rows need not begin at a multiple of 16 bytes" in files.source
+    result = run(files.source, files.manifest, [a, b], schedule="random", asynchronous="lazy", seed=2)
+    reach = min(128, a.shape[1] - last)
+    part = np.zeros((64, 128))
+    part[:, :reach] = a[first : first + 64, last : last + reach]
+    assert relative_error(result, part @ b.astype(np.float64)) < 1e-3
+
+
+@pytest.mark.parametrize(("offset", "by_tma"), [(0, True), (8, True), (4, False)])
+def test_stores_that_begin_anywhere_are_right(offset: int, by_tma: bool, require_tool: Any) -> None:
+    require_tool("host_compiler")
+
+    x = np.random.default_rng(3).standard_normal((64, 128)).astype(np.float16)
+    y = np.zeros((64, 192), np.float16)
+
+    def program(X, Y, block: int = 64):
+        M, N = T.const("M, N")
+        X: T.Tensor((M, N), T.float16)
+        Y: T.Tensor((M, N + 64), T.float16)
+        with T.Kernel(T.ceildiv(M, block), threads=128) as row:
+            X_shared = T.alloc_shared((block, block), T.float16)
+            total = T.alloc_fragment((block, block), T.float16)
+            for k in T.Pipelined(T.ceildiv(N, block), num_stages=2):
+                T.copy(X[row * block, k * block], X_shared)
+                T.copy(X_shared, total)
+                T.copy(total, Y[row * block, k * block + offset])
+
+    files = generated(program, "sm_90a", [x, y])
+    assert ("tma_store" in files.source) == by_tma
+    result = run(files.source, files.manifest, [x, y], schedule="reverse", asynchronous="lazy")
+    assert np.array_equal(result[:, offset : offset + 128], x)
+
+
+def test_the_emulator_reports_a_box_that_begins_elsewhere(require_tool: Any) -> None:
+    require_tool("host_compiler")
+    a, b = _inputs()
+    files = generated(product(), "sm_90a", [a, b])
+    assert files.source.count("A, k * kBlock, ") == 1
+    text = files.source.replace("A, k * kBlock, ", "A, k * kBlock + 3, ")
+    with pytest.raises(
+        EmulationError, match=r"misaligned.*a box of A begins at byte 6 of a row.*multiple of 16"
+    ):
+        run(text, files.manifest, [a, b])
