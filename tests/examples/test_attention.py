@@ -77,3 +77,11 @@ def test_an_open_head_dimension_says_how_to_fix_it() -> None:
         MODULE.attention.emit(target="sm_90a")
     assert "fix D: --dim D=…" in refused.value.remedy
     assert MODULE.attention.emit(target="sm_90a", dims={"D": 192}).manifest.symbols
+
+
+@pytest.mark.parametrize("length", [100, 140, 256, 300])
+@pytest.mark.parametrize("depth", [64, 128])
+def test_few_blocks_of_keys_spill_nothing(require_tool: Require, depth: int, length: int) -> None:
+    require_tool("nvcc")
+    made = emission(depth, "sm_90a", (length, length))
+    assert compile_cuda(made.source, made.target, "nvcc").spills == 0

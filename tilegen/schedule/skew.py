@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.inference.decisions import Decisions
+from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, For, Gemm, Persistent, Stmt
 from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.schedule.plan import Plan
+
+FEW = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ def find_skew(loop: For, decisions: Decisions, plan: Plan) -> Skew | None:
     gemms = [s for s in body if isinstance(s, Gemm)]
     if len(gemms) != 2 or body[0] is not gemms[0] or body[-1] is not gemms[1] or loop.order or loop.stage:
         return None
+    if not _repeats(loop):
+        return None
     first, second = gemms
     if any(decisions.gemms[gemm].family != "wgmma" for gemm in gemms) or not first.clear:
         return None
@@ -50,6 +55,16 @@ def find_skew(loop: For, decisions: Decisions, plan: Plan) -> Skew | None:
     if not _can_part(between, held):
         return None
     return Skew(first, early, late, second)
+
+
+def _repeats(loop: For) -> bool:
+    """Whether the loop may run more often than FEW times: laid out one after another, iterations that overlap need the
+    registers of both at once, and have nothing to win."""
+    match loop.start, loop.stop:
+        case Const(value=start), Const(value=stop):
+            return stop - start > FEW
+        case _:
+            return True
 
 
 def _touches(statement: Stmt, names: list[str]) -> bool:
