@@ -13,6 +13,8 @@ from emulation import emulated, generated, relative_error
 
 import tilegen.language as T
 from tilegen.cli.loading import load_kernel
+from tilegen.emulate import run
+from tilegen.emulate.errors import EmulationError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 Array = np.ndarray[Any, Any]
@@ -134,3 +136,16 @@ def test_sums_are_right_wherever_they_are_added_up(
     assert len(made.plan.deferred) == (0 if before or overwrite else 1)
     (result,) = emulated(running_sum, "sm_90a", [x], overwrite=overwrite, before=before)
     assert relative_error(result, expected) < 1e-6
+
+
+def test_what_happens_in_a_helper_is_reported_at_its_call(require_tool: Callable[[str], None]) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(2)
+    shapes = ((1, 400, 2, 128), (1, 600, 1, 128), (1, 600, 1, 128))
+    arrays = [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
+    kernel = load_kernel(f"{EXAMPLES / 'attention.py'}:attention")
+    made = kernel.emit(*(T.Tensor(shape, T.float16) for shape in shapes), target="sm_90a", causal=True)
+    wait = next(line for line in made.source.splitlines() if "mbarrier_wait(shared.K_empty" in line)
+    text = made.source.replace(wait, "")
+    with pytest.raises(EmulationError, match=r"\[attention\.py:\d+ T\.copy\(K\[b, j \* block_N"):
+        run(text, made.manifest, arrays, asynchronous="lazy")

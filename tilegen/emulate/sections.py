@@ -15,6 +15,10 @@ _USER_LINE = re.compile(r"//\s+(?P<place>\S+\.py:\d+)(?P<statement>[^\n]*)$")
 _LAUNCH_BOUNDS = re.compile(r"__launch_bounds__\([^,()]*,\s*(\d+)\)")
 _MACRO = "#define TILEGEN_DEVICE "
 _PRIMITIVES = "device primitives"
+_HELPERS = "device helpers"
+_CALLERS_LINE = "int line = __builtin_LINE()"
+_NAMES_LINE = re.compile(rf"\b(\w+)\([^;{{}}]*?{re.escape(_CALLERS_LINE)}\)")
+_FUNCTION = re.compile(r"TILEGEN_DEVICE [^;{}()]*\b\w+\((?:[^;{}]*?)\)(?= \{)")
 _KERNEL = "kernel"
 _HOST = "host"
 _INTEGERS = "using u32 = unsigned int;\nusing u64 = unsigned long long;\n"
@@ -60,6 +64,45 @@ def _host_line(line: str) -> str:
     return _host_alias(line) if line.startswith("using ") else line
 
 
+def _helpers(lines: list[str], primitives: str) -> list[str]:
+    """The device helpers, in which primitives report the line that called the helper: its comment names the program's
+    statement. No line moves."""
+    names = dict.fromkeys(_NAMES_LINE.findall(primitives))
+    text = "\n".join(lines)
+    calls = re.compile(rf"\b(?:{'|'.join(names)})\(") if names else None
+    out, position = "", 0
+    for function in _FUNCTION.finditer(text):
+        opening = function.end() + 1
+        body = text[function.end() : _closed(text, opening, "{", "}")]
+        if calls is None or not calls.search(body):
+            continue
+        head = text[position : function.end() - 1]
+        out += f"{head}{'' if head.endswith('(') else ', '}{_CALLERS_LINE})" + _with_line(body, calls)
+        position = function.end() + len(body)
+    return (out + text[position:]).split("\n")
+
+
+def _closed(text: str, opening: int, left: str, right: str) -> int:
+    """The place behind the bracket that closes the one at `opening`."""
+    depth = 0
+    for place in range(opening, len(text)):
+        depth += (text[place] == left) - (text[place] == right)
+        if depth == 0:
+            return place + 1
+    return len(text)
+
+
+def _with_line(body: str, calls: re.Pattern[str]) -> str:
+    """A helper's body whose calls of primitives hand on the caller's line."""
+    out, position = "", 0
+    for call in calls.finditer(body):
+        end = _closed(body, call.end() - 1, "(", ")")
+        before = body[position : end - 1]
+        out += f"{before}{'' if before.endswith('(') else ', '}line)"
+        position = end
+    return out + body[position:]
+
+
 def emulated_text(source: str, facts: Facts) -> str:
     """The C++ that the host compiles: the emitted file with the emulator's device types and device primitives, without
     its host section. `#line` directives keep the emitted file's line numbers.
@@ -70,11 +113,14 @@ def emulated_text(source: str, facts: Facts) -> str:
     if all(title != _KERNEL for title, _, _ in sections):
         raise UnusableText(f"the text has no section '{_KERNEL}': it is not an emitted file")
     parts: list[str] = []
+    primitives = _primitives(facts)
     for title, first, lines in sections:
+        if title == _HELPERS:
+            lines = _helpers(lines, primitives)
         if title == _HOST:
             break
         if title == _PRIMITIVES:
-            text = _INTEGERS + _primitives(facts)
+            text = _INTEGERS + primitives
             ends = "".join(
                 f"{line}\n" for line in lines if _NAMESPACE_END.match(line)
             )  # where no helpers follow
