@@ -92,6 +92,7 @@ class RecordingDriver:
         self.sizes = sizes
         self.launches = []
         self.memsets = []
+        self.capturing = set()
         self.limits = {}
 
     def launch_entry(self):
@@ -107,6 +108,9 @@ class RecordingDriver:
     def check(self, status, what):
         if status:
             raise DeviceError(f"{what} failed")
+
+    def is_capturing(self, stream):
+        return stream in self.capturing
 
     def memset_async(self, pointer, value, count, stream):
         self.memsets.append((pointer, value, count, stream))

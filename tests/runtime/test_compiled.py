@@ -201,3 +201,23 @@ def test_scratch_memory_stays_with_a_stream_that_the_caller_names(machine):
     assert [memset[3] for memset in driver.memsets] == [99, 98, 99, 98]
     with pytest.raises(ArgumentError, match="expected 3 arrays"):
         run.launch(a, b, c, c)
+
+
+def test_a_graph_keeps_its_scratch_memory(machine):
+    framework, driver, _ = machine
+    driver.sizes = [*SIZES[:5], 8]
+    run = kernel(drawing())
+    a, b, c = gpu((300, 72)), gpu((72, 520)), gpu((300, 520))
+    run.launch(a, b, c, stream=99)
+    driver.capturing = {99, 7}
+    run.launch(a, b, c, stream=99)
+    run.launch(a, b, c)
+    driver.capturing = set()
+    run.launch(a, b, c, stream=99)
+    run.launch(a, b, c)
+    places = [struct.unpack("<Q", launch[3][5])[0] for launch in driver.launches]
+    assert places[0] == places[3], "the stream has its own"
+    assert len({places[0], places[1], places[2]}) == 3 and places[4] not in places[1:3]
+    (prepared,) = run._calls.values()
+    assert [address(array) for (array,) in prepared.captured] == places[1:3]
+    assert framework.allocations == 4

@@ -45,6 +45,10 @@ int cuMemsetD8Async(uint64_t pointer, unsigned char value, size_t count, void* s
   sprintf(said, "memset %lx %d %zu %p", (unsigned long)pointer, value, count, stream);
   return 0;
 }
+int cuStreamIsCapturing(void* stream, int* status) {
+  *status = stream == (void*)5;
+  return stream == (void*)6 ? 906 : 0;
+}
 int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, const uint64_t* extents,
                            const uint64_t* strides, const uint32_t* box, const uint32_t* steps, int interleave,
                            int swizzle, int promotion, int fill) {
@@ -106,6 +110,11 @@ def test_memset_and_limits(api, said):
     assert said() == "set 8 of 0xabcd to 214016"
     with pytest.raises(DeviceError, match="raising the shared-memory limit to 300000 bytes"):
         api.set_dynamic_shared_limit(0xABCD, 300000)
+
+
+def test_whether_a_stream_captures(api):
+    """A stream that cannot be asked (906: the legacy stream beside a capture) does not."""
+    assert [api.is_capturing(stream) for stream in (4, 5, 6)] == [False, True, False]
 
 
 def test_a_launch_with_every_kind_of_parameter(api, said):

@@ -52,6 +52,7 @@ class PreparedCall:
     apart: tuple[Apart, ...]
     current: CurrentDevice
     kept: dict[int, list[Any]] = field(default_factory=dict)  # scratch of streams that callers name
+    captured: list[list[Any]] = field(default_factory=list)  # scratch of launches that went into graphs
 
     def run(
         self,
@@ -96,24 +97,25 @@ class PreparedCall:
             like = arrays[0]
             out = [framework.empty(shape, dtype, like) for shape, dtype in self.made]
             pointers += [framework.probe(array)[0] for array in out]
+        handle = framework.stream(self.device) if stream is None else stream
         spare: Sequence[Any] = ()
         if self.scratch:
-            spare = self._spare((*arrays, *out)[0], stream)
+            spare = self._spare((*arrays, *out)[0], handle, named=stream is not None)
             pointers = [*pointers, *(framework.probe(array)[0] for array in spare)]
-        self.launcher.launch(
-            [pointers[position] for position in self.order],
-            framework.stream(self.device) if stream is None else stream,
-            scalars,
-        )
+        self.launcher.launch([pointers[position] for position in self.order], handle, scalars)
         return out
 
-    def _spare(self, like: Any, stream: int | None) -> Sequence[Any]:
+    def _spare(self, like: Any, stream: int, named: bool) -> Sequence[Any]:
         """Scratch memory for one launch. The framework may hand it out again as soon as the launch is enqueued on its
-        own current stream; on another stream it would come too early, so that each of those keeps its own."""
-        if stream is not None and stream in self.kept:
+        own current stream. On a stream that the caller names that would be too early, so that each of those keeps its
+        own; and a graph keeps what it was captured with."""
+        captured = self.launcher.captures(stream)
+        if named and not captured and stream in self.kept:
             return self.kept[stream]
         made = [self.framework.empty(shape, dtype, like) for shape, dtype in self.scratch]
-        if stream is not None:
+        if captured:
+            self.captured.append(made)
+        elif named:
             self.kept[stream] = made
         return made
 

@@ -46,6 +46,10 @@ class DeviceApi(Protocol):
 
     def memset_async(self, pointer: int, value: int, count: int, stream: int) -> None: ...
 
+    def is_capturing(self, stream: int) -> bool:
+        """Whether what is enqueued on the stream goes into a graph."""
+        ...
+
     def function_attributes(self, function: int) -> FunctionAttributes: ...
 
     def set_dynamic_shared_limit(self, function: int, limit: int) -> None: ...
@@ -96,6 +100,7 @@ class CudaApi:
         self._library = library
         self._launch = library.bind("cuLaunchKernel", *_LAUNCH_TYPES)
         self._memset = library.bind("cuMemsetD8Async", ctypes.c_uint64, ctypes.c_ubyte, _SIZE, _POINTER)
+        self._capturing = library.bind("cuStreamIsCapturing", _POINTER, _INT_POINTER)
         self._get_attribute = library.bind("cuFuncGetAttribute", _INT_POINTER, _INT, _POINTER)
         self._set_attribute = library.bind("cuFuncSetAttribute", _POINTER, _INT, _INT)
         self._device_attribute = library.bind("cuDeviceGetAttribute", _INT_POINTER, _INT, _INT)
@@ -116,6 +121,10 @@ class CudaApi:
 
     def memset_async(self, pointer: int, value: int, count: int, stream: int) -> None:
         self.check(self._memset(pointer, value, count, stream), "zeroing an output")
+
+    def is_capturing(self, stream: int) -> bool:
+        state = ctypes.c_int()
+        return self._capturing(stream, ctypes.byref(state)) == 0 and state.value != 0
 
     def function_attributes(self, function: int) -> FunctionAttributes:
         # CU_FUNC_ATTRIBUTE_NUM_REGS, _LOCAL_SIZE_BYTES, _SHARED_SIZE_BYTES, _MAX_THREADS_PER_BLOCK
@@ -175,6 +184,7 @@ class HipApi:
         library = _Library(_HIP_LIBRARIES, "AMD's HIP runtime library")
         self._launch = library.bind("hipModuleLaunchKernel", *_LAUNCH_TYPES)
         self._memset = library.bind("hipMemsetD8Async", _POINTER, ctypes.c_ubyte, _SIZE, _POINTER)
+        self._capturing = library.bind("hipStreamIsCapturing", _POINTER, _INT_POINTER)
         self._get_attribute = library.bind("hipFuncGetAttribute", _INT_POINTER, _INT, _POINTER)
         self._device_attribute = library.bind("hipDeviceGetAttribute", _INT_POINTER, _INT, _INT)
         self._error_name = library.handle.hipGetErrorName
@@ -191,6 +201,10 @@ class HipApi:
 
     def memset_async(self, pointer: int, value: int, count: int, stream: int) -> None:
         self.check(self._memset(pointer, value, count, stream), "zeroing an output")
+
+    def is_capturing(self, stream: int) -> bool:
+        state = ctypes.c_int()
+        return self._capturing(stream, ctypes.byref(state)) == 0 and state.value != 0
 
     def function_attributes(self, function: int) -> FunctionAttributes:
         # The numbers of hipFunction_attribute are CUDA's.

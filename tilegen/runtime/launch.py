@@ -137,6 +137,10 @@ class Launcher:
 
         self._entry = enqueue
 
+    def captures(self, stream: int) -> bool:
+        """Whether a launch on the stream goes into a graph."""
+        return self._driver.is_capturing(stream)
+
     def launch(
         self, pointers: Sequence[int], stream: int, scalars: Sequence[int | float | bool] = ()
     ) -> None:
