@@ -256,6 +256,11 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
         if not isinstance(statement, Copy) or statement.target.buffer.scope != "global":
             continue
         source, sink = statement.source, statement.target
+        if _touched_elsewhere(kernel, statement):
+            plan.reasons.append(
+                f"line {statement.location.line}: no TMA store, another statement reads or writes {sink.buffer.name}"
+            )
+            continue
         if source.buffer.scope == "shared":
             if copy_problem(sink, source, decisions, target) is None:
                 plan.tma[statement] = True
@@ -283,6 +288,16 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
         plan.staging[statement] = Staging(name, layout)
         extra += layout.bytes
     return extra
+
+
+def _touched_elsewhere(kernel: Kernel, copy: Copy) -> bool:
+    """Whether another statement reads or writes the tensor that a copy writes: TMA stores land later than it."""
+    buffer = copy.target.buffer
+    return any(
+        buffer in (*reads(s), *writes(s))
+        for s in each_statement(kernel.body)
+        if s is not copy and not isinstance(s, For | If | Persistent)
+    )
 
 
 def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> str | None:
