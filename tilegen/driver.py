@@ -18,7 +18,7 @@ from tilegen.ir.rename import names_of, renamed
 from tilegen.ir.verify import verify
 from tilegen.lower.check_types import check_types
 from tilegen.lower.contract import row_divisors
-from tilegen.lower.hidden_names import hidden_names
+from tilegen.lower.hidden_names import hidden_names, hidden_tiles
 from tilegen.lower.kernel import lower
 from tilegen.manifest import Manifest
 from tilegen.model.kernel import KernelModel
@@ -59,20 +59,23 @@ def generate(
     check_types(program, machine)
     program = guard_masks(inline_positions(drop_unused(program)))
     generated = _passes(program, machine, regenerate, whole_rows)
-    model = generated.model
+    named, model = generated.program, generated.model
     launcher = launcher_body(model)
     spoken = declared_names(generated.source) | called_names((model.body, launcher))
+    spoken |= {tensor.name for tensor in model.tensors if tensor.role == "scratch"}
     hidden = (
-        *hidden_names(model.body, program),
-        *hidden_names(launcher, program, taken=(model.name, "stream")),
-        *(name for name in names_of(program) if name in spoken and name != model.name),
+        *hidden_names(model.body, named),
+        *hidden_names(launcher, named, taken=(model.name, "stream")),
+        *(name for name in names_of(named) if name in spoken and name != model.name),
     )
-    return _passes(renamed(program, hidden), machine, regenerate, whole_rows) if hidden else generated
+    return _passes(renamed(named, hidden), machine, regenerate, whole_rows) if hidden else generated
 
 
 def _passes(program: Program, machine: Target, regenerate: str, whole_rows: bool) -> Generated:
     decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
     plan = plan_kernel(program, machine, decisions)
+    if hidden := hidden_tiles(program, plan):
+        return _passes(renamed(program, hidden), machine, regenerate, whole_rows)
     model = lower(program, machine, decisions, plan, regenerate)
     return Generated(
         source=render(model),

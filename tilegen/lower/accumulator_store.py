@@ -54,13 +54,14 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     strips = wave_columns // columns
     strip: CExpr = Name("strip") if strips > 1 else Literal(0)
     mi: CExpr = Name("mi") if decision.repeats[0] > 1 else Literal(0)
+    window_name = context.name(f"{copy.target.buffer.name}_window")
     body: list[CStmt] = []
     if decision.c.register_count >= context.target.limits.accumulation_registers_per_thread:
         body.append(hold_row(context, decision, copy.source.buffer.name))
     body += [
         _write_strip(context, copy, part, layout, staging.name, mi, strip),
         Expression(c.call("wave_sync_lds")),
-        _store_strip(context, copy, decision.c, layout, staging.name, mi, c.mul(columns, strip)),
+        _store_strip(context, copy, decision.c, layout, staging.name, window_name, mi, c.mul(columns, strip)),
     ]
     repeats = strips * decision.repeats[0]
     if repeats > 1:
@@ -73,8 +74,11 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     out: list[CStmt] = []
     if staging.over or _repeats(context, copy):
         out.append(Expression(c.call("block_sync_lds"), comment=_why_sync(staging.name, staging.over)))
-    name = f"{copy.target.buffer.name}_window"
-    return [*out, *window(context, copy.target, name, rows_name(context, copy.source.buffer)), *statements]
+    return [
+        *out,
+        *window(context, copy.target, window_name, rows_name(context, copy.source.buffer)),
+        *statements,
+    ]
 
 
 def _why_sync(name: str, over: tuple[str, ...]) -> str:
@@ -159,6 +163,7 @@ def _store_strip(
     accumulator: Fragment,
     layout: SharedLayout,
     name: str,
+    window_name: str,
     mi: CExpr,
     first_column: CExpr,
 ) -> CStmt:
@@ -175,7 +180,6 @@ def _store_strip(
     element = lds_tile.place(_strip_tile(context, name), flat, Name("row"), chunk)
     vector = vector_type(dtype, elements, "hip")
     origin = _wave_origin(context, accumulator, mi)
-    window_name = f"{copy.target.buffer.name}_window"
     place = (c.add(origin[0], "row"), c.add(origin[1], first_column, c.mul(elements, chunk)))
     resource = f"{window_name}_resource"
     size = access_bytes(copy, 1, context.decisions)

@@ -58,6 +58,17 @@ def inside_grid(context: Context, index: Expr, extent: Expr) -> bool:
     return any(index == var and extent == size for var, size in axes)
 
 
+def may_begin_before(offset: Expr, known: Ranges) -> bool:
+    """Whether a tile may begin before its tensor does, as far as ranges tell; places that are data are taken as they
+    are."""
+    begins = build.binary(">=", offset, build.const(0))
+    return not _is_data(offset) and not is_always_true(begins, known)
+
+
+def _is_data(index: Expr) -> bool:
+    return any(isinstance(part, Load) for part in subexpressions(index))
+
+
 def tensor_conditions(
     context: Context, indices: tuple[Expr, ...], shape: tuple[Expr, ...], known: Ranges
 ) -> list[Expr]:
@@ -65,9 +76,7 @@ def tensor_conditions(
     taken as they are: only the program can know what they may be."""
     conditions = []
     for index, extent in zip(indices, shape, strict=True):
-        if inside_grid(context, index, extent) or any(
-            isinstance(part, Load) for part in subexpressions(index)
-        ):
+        if inside_grid(context, index, extent) or _is_data(index):
             continue
         above = build.binary(">=", index, build.const(0))
         below = build.binary("<", index, extent)

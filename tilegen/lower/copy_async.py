@@ -13,7 +13,7 @@ from tilegen.ir.affine import free_vars, interval
 from tilegen.ir.build import add, sub
 from tilegen.ir.nodes import Copy
 from tilegen.lower import shared_tiles
-from tilegen.lower.bounds import inside_grid
+from tilegen.lower.bounds import inside_grid, kernel_ranges, may_begin_before
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.scalar import extent_expression, ranges, scalar
@@ -183,7 +183,12 @@ def _guards(context: Context, copy: Copy, chunks: _Chunks) -> list[CExpr]:
     if len(region.kept) > 1:
         local[region.kept[-2]] = chunks.row
     conditions: list[CExpr] = []
+    known = kernel_ranges(context)
     for axis in range(buffer.rank):
+        if may_begin_before(region.offsets[axis], known):
+            begin = scalar(context, region.offsets[axis])
+            begin = c.add(begin, local[axis]) if axis in local else begin
+            conditions.append(c.operation(">=", begin, 0))
         reach = add(region.offsets[axis], region.shape[axis] - 1)
         _, high = interval(sub(reach, buffer.shape[axis]), ranges(context))
         if (high is not None and high < 0) or inside_grid(context, reach, buffer.shape[axis]):

@@ -84,7 +84,8 @@ def element_names(
     """Chooses the names of a loop under a partition; `outer` is that of the first register dimension where a caller's
     loop walks it."""
     shape = partition.register_shape
-    reserved = dict.fromkeys([*context.taken, *(name.lstrip("%") for name in loop.names)])
+    own_names = [name.lstrip("%") for name in loop.names]
+    reserved = dict.fromkeys([*context.taken, *own_names, *map(_short, own_names)])
     own = len(shape) - (1 if outer else 0)
     wanted = REGISTER_NAMES.get(own) or tuple(f"r{position}" for position in range(own))
     symbols = [Symbol(Name(outer), shape[0])] if outer else []
@@ -109,11 +110,16 @@ def element_names(
 def _variable_name(context: Context, loop: Loop, name: str, defined: dict[str, CExpr]) -> str:
     """The user's name of a loop variable, without the number that sets it apart from an earlier loop's, where nothing
     else in reach has that name."""
-    short = re.sub(r"_\d+$", "", name.lstrip("%"))
+    short = _short(name.lstrip("%"))
     others = [other for other in loop.names if other != name]
     if short not in (*context.taken, *context.environment, *defined, *others):
         return short
     return _free(name.lstrip("%"), {taken: None for taken in context.taken if taken != name})
+
+
+def _short(name: str) -> str:
+    """The name without the number that sets it apart."""
+    return re.sub(r"_\d+$", "", name)
 
 
 def _free(name: str, reserved: dict[str, None]) -> str:

@@ -12,8 +12,10 @@ from typing import cast
 from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import Buffer, Program
 from tilegen.ir.walk import each_node
+from tilegen.lower.tile_draw import DRAW_MEMBERS
 from tilegen.model.expressions import Lambda
 from tilegen.model.statements import CStmt, Declare, ForC, IfC, Scope, WhileC
+from tilegen.schedule.plan import Plan
 
 
 def hidden_names(body: Sequence[CStmt], program: Program, taken: Collection[str] = ()) -> tuple[str, ...]:
@@ -26,6 +28,14 @@ def hidden_names(body: Sequence[CStmt], program: Program, taken: Collection[str]
     search.found.update(dict.fromkeys(name for name in arguments if name in taken))
     search.statements(body, frozenset(arguments))
     return tuple(search.found)
+
+
+def hidden_tiles(program: Program, plan: Plan) -> tuple[str, ...]:
+    """Names of the program's shared tiles that SharedStorage wants for what producer and consumers tell each other."""
+    members = {name for hand_over in plan.hand_overs for name in hand_over.barriers}
+    members |= set(DRAW_MEMBERS) if plan.draws_tiles else set()
+    tiles = (buffer.name for buffer in program.kernel.allocations if buffer.scope == "shared")
+    return tuple(name for name in tiles if name in members)
 
 
 def _declared(program: Program) -> Iterable[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilegen.ir.nodes import Copy, For, Gemm, If, Kernel, Let, Persistent, Stmt
 from tilegen.lower import rings
 from tilegen.lower.consumers import Consumers, shares_loads
-from tilegen.lower.context import Context
+from tilegen.lower.context import Context, constant_name
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.gemm import accumulates
@@ -179,7 +179,7 @@ def register_budget(context: Context) -> None:
 
 def stage_bytes(context: Context, hand_over: HandOver) -> CExpr:
     """The constant that says how many bytes a stage's full barrier waits for."""
-    name = f"k{hand_over.name}StageBytes" if hand_over.name else "kStageBytes"
+    name = constant_name(hand_over.name) + "StageBytes"
     elements: dict[str, list[CExpr]] = {}
     for copy in hand_over.copies:
         buffer = copy.target.buffer
@@ -197,7 +197,7 @@ def stage_count(context: Context, hand_over: HandOver) -> CExpr:
     if hand_over.stages == 1:
         return Literal(1)
     depths = {h.stages: None for h in context.plan.hand_overs if h.stages > 1}
-    name = "kStages" if len(depths) == 1 else f"k{hand_over.name}Stages"
+    name = "kStages" if len(depths) == 1 else constant_name(hand_over.name) + "Stages"
     return context.constant(name, hand_over.stages)
 
 

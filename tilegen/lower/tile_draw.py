@@ -16,7 +16,8 @@ from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Expression
 
 COUNTER = "tile_counter"
 _NUMBER, _FULL, _EMPTY = "next_tile", "tile_full", "tile_empty"
-NAMES = (COUNTER, _NUMBER, _FULL, _EMPTY)
+DRAW_MEMBERS = (_NUMBER, _FULL, _EMPTY)
+NAMES = (COUNTER, *DRAW_MEMBERS)
 
 
 def draw_members(context: Context) -> list[SharedMember]:

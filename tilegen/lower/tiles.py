@@ -262,8 +262,7 @@ def _extents(context: Context, kernel: Kernel, names: list[str]) -> tuple[CExpr,
         if isinstance(extent, Const) and extent.name:
             extents.append(context.literal(extent))
         elif isinstance(extent, Const):
-            wanted = "kTiles" + name[0].upper() + name[1:]
-            extents.append(context.constant(wanted, int(extent.value), comment))
+            extents.append(context.constant(_tiles_constant(context, name), int(extent.value), comment))
         elif isinstance(extent, Var):
             extents.append(scalar(context, extent))
         else:
@@ -271,6 +270,16 @@ def _extents(context: Context, kernel: Kernel, names: list[str]) -> tuple[CExpr,
             context.prologue.append(Declare("int", wanted, scalar(context, extent), const=True))
             extents.append(Name(wanted))
     return tuple(extents)
+
+
+def _tiles_constant(context: Context, name: str) -> str:
+    """A free name for the grid's constant extent along the axis of a block index."""
+    base = f"kTiles{name[0].upper()}{name[1:].rstrip('_')}"
+    wanted, count = base, 1
+    while wanted in context.constants:
+        count += 1
+        wanted = f"{base}{count}"
+    return wanted
 
 
 def _grid_texts(kernel: Kernel) -> list[str]:

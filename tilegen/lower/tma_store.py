@@ -161,8 +161,9 @@ def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Stag
     beyond = Fragment(fragment.tile, (Mode(32, (0, 0)), *fragment.threads[2:]), ((Mode(1, (0, 0)),),))
     row: CExpr = c.add(thread_part(beyond, 0, threads), c.mod(threads.name("lane"), 16))
     first_column = thread_part(beyond, 1, threads)
-    out: list[CStmt] = [Declare("int", "row", row, const=True)]
-    row_index: CExpr = Name("row")
+    own_row = Name(context.name("row"))
+    out: list[CStmt] = [Declare("int", own_row.name, row, const=True)]
+    row_index: CExpr = own_row
     if mi is not None:
         row_index = c.add(row_index, register_part(Fragment(fragment.tile, (), outer), 0, (mi,)))
     j = Name("j")
@@ -183,7 +184,7 @@ def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Stag
         base = c.member("shared", staging.name)
     swizzled = chunk
     for xor in layout.xors:
-        swizzled = Operation("^", swizzled, c.mod(c.div("row", xor.divisor), xor.extent))
+        swizzled = Operation("^", swizzled, c.mod(c.div(own_row, xor.divisor), xor.extent))
     pair = pair_type(copy.target.buffer.dtype)
     first = c.add(c.mul(8, j), c.mul(2, "q"))  # of 8 accumulators, which become 4 registers of 2 elements
     packed = packed_pair(context, copy, c.index(source, first), c.index(source, c.add(first, 1)))

@@ -40,6 +40,11 @@ class HandOver:
     def barrier(self, kind: Literal["full", "empty"]) -> str:
         return f"{self.name}_{kind}" if self.name else kind
 
+    @property
+    def barriers(self) -> tuple[str, str]:
+        """Both of its barriers in SharedStorage."""
+        return self.barrier("full"), self.barrier("empty")
+
 
 @dataclass(frozen=True, slots=True)
 class Staging:

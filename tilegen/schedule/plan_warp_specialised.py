@@ -166,14 +166,25 @@ def _hand_overs(kernel: Kernel, found: list[_Found], decisions: Decisions) -> tu
         else:
             groups.append((entry.loop, first, [entry.copy]))
     hand_overs = []
+    named: dict[str, None] = {}
     for loop, _, copies in groups:
         buffers = tuple(copy.target.buffer.name for copy in copies)
         stages = wanted_stages(loop) if loop is not None else 1
         size = sum(decisions.shared[name].bytes for name in buffers)
-        name = "" if len(groups) == 1 else buffers[0].removesuffix("_shared")
+        name = "" if len(groups) == 1 else _free_name(buffers[0].removesuffix("_shared").rstrip("_"), named)
         by_warps = loop is not None and _read_by_threads(loop, buffers, decisions)
         hand_overs.append(HandOver(name, loop, tuple(copies), buffers, stages, size, by_warps))
     return tuple(hand_overs)
+
+
+def _free_name(wanted: str, taken: dict[str, None]) -> str:
+    """A name whose letters and digits are those of no other, so that constants can be called after it."""
+    name, count = wanted, 1
+    while (key := name.replace("_", "").lower()) in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    taken[key] = None
+    return name
 
 
 def _first_reader(kernel: Kernel, entry: _Found) -> Stmt | None:
@@ -256,6 +267,11 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
         if not isinstance(statement, Copy) or statement.target.buffer.scope != "global":
             continue
         source, sink = statement.source, statement.target
+        if _touched_elsewhere(kernel, statement):
+            plan.reasons.append(
+                f"line {statement.location.line}: no TMA store, another statement reads or writes {sink.buffer.name}"
+            )
+            continue
         if source.buffer.scope == "shared":
             if copy_problem(sink, source, decisions, target) is None:
                 plan.tma[statement] = True
@@ -283,6 +299,16 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
         plan.staging[statement] = Staging(name, layout)
         extra += layout.bytes
     return extra
+
+
+def _touched_elsewhere(kernel: Kernel, copy: Copy) -> bool:
+    """Whether another statement reads or writes the tensor that a copy writes: TMA stores land later than it."""
+    buffer = copy.target.buffer
+    return any(
+        buffer in (*reads(s), *writes(s))
+        for s in each_statement(kernel.body)
+        if s is not copy and not isinstance(s, For | If | Persistent)
+    )
 
 
 def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> str | None:
