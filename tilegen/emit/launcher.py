@@ -55,9 +55,12 @@ def launcher_body(model: KernelModel) -> tuple[CStmt, ...]:
     """The launcher's statements."""
     dialect = dialect_of(model.language)
     grid = _Grid(model, dialect)
-    checks = _without_implied([*_extent_checks(model), *_requirement_checks(model)])
     refuse = Return(Name(f"{dialect.prefix}ErrorInvalidValue"))
-    statements: list[CStmt] = [IfC(_any(checks), (refuse,))] if checks else []
+    statements: list[CStmt] = []
+    for remark in dict.fromkeys(("", *(requirement.remark for requirement in model.requirements))):
+        extents = [] if remark else _extent_checks(model)
+        checks = _without_implied([*extents, *_requirement_checks(model, remark)])
+        statements += [IfC(_any(checks), (refuse,), comment=remark)] if checks else []
     statements += _alignment_checks(model, refuse)
     contract = len(statements)
     outputs = _clears(model, dialect, scratch=False)  # what no block adds to is 0 all the same
@@ -103,17 +106,18 @@ def _extent_checks(model: KernelModel) -> list[CExpr]:
     return [Operation("<", Name(extent), Literal(0)) for extent in model.extents]
 
 
-def _requirement_checks(model: KernelModel) -> list[CExpr]:
+def _requirement_checks(model: KernelModel, remark: str) -> list[CExpr]:
     return [
         _negated(_widened(condition, model))
         for requirement in model.requirements
+        if requirement.remark == remark
         for condition in _conjuncts(requirement.condition)
     ]
 
 
 def _without_implied(checks: Sequence[CExpr]) -> list[CExpr]:
-    """The checks without those that another one implies: x < 0 beside x <= 0, x > 9 beside x > 5."""
-    return [check for check in checks if not any(_implied(check, other) for other in checks)]
+    """Each check once, without those that another one implies: x < 0 beside x <= 0, x > 9 beside x > 5."""
+    return [check for check in dict.fromkeys(checks) if not any(_implied(check, other) for other in checks)]
 
 
 def _implied(check: CExpr, other: CExpr) -> bool:
@@ -200,13 +204,22 @@ class _Grid:
         self._flat = all(extent == Literal(1) for extent in model.launch.grid[1:])
         self._extents = list(model.launch.grid)
         self._tiles: CExpr | None = None  # of a persistent kernel
+        self._resident: CExpr | None = None  # its largest grid, where that is more than the multiprocessors
         match self._extents[0]:
             case CallC(Name("min"), (tiles, limit)) if model.launch.uses_multiprocessors:
                 self._tiles = tiles
+                if not isinstance(limit, Name):
+                    self._resident, limit = limit, Name("resident")
                 self._extents[0] = CallC(Name("min"), (Name("tiles"), limit))
 
     def _constant(self, extent: CExpr) -> bool:
-        known = (*self._model.extents, *(name for name, _ in self._model.scalars), "multiprocessors", "tiles")
+        known = (
+            *self._model.extents,
+            *(name for name, _ in self._model.scalars),
+            "multiprocessors",
+            "tiles",
+            "resident",
+        )
         return not any(name in known for name in names(extent))
 
     def _variable(self) -> list[tuple[Name, CExpr, str]]:
@@ -243,7 +256,11 @@ class _Grid:
         if not self._model.launch.uses_multiprocessors:
             return []
         checks = [*self._nothing_to_do(), *self._refusals()] if self._asks_device else []
-        return [*self._declared(), *checks]
+        resident = (
+            _without_min(_in_64_bits(self._resident, self._model)) if self._resident is not None else None
+        )
+        named = [Declare("u64", "resident", resident, const=True)] if resident is not None else []
+        return [*named, *self._declared(), *checks]
 
     def _declared(self) -> list[CStmt]:
         return [

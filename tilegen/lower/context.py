@@ -199,7 +199,7 @@ class Context:
 
 # What the text means by these is tilegen's to say: a parameter of the program that would be called so stays a number.
 OWN_CONSTANTS = re.compile(
-    r"k(\w*Stages\w*|\w*StageBytes|AtomBytes\d*|BoxColumns\d*|Cluster|ClusterBlocks|Consumer\w+|Consumers|"
+    r"k(\w*Stages\w*|\w*StageBytes|AtomBytes\d*|BoxColumns\d*|Cluster|ClusterMask|Consumer\w+|Consumers|"
     r"EntryRegisters|ProducerRegisters|Rank|RasterGroup|Section|SharedBytes|Swizzle\w*Columns\d*|Threads|Tiles\w*|"
     r"TurnBarrier|Warpgroup\w*|WarpsPerWarpgroup|Waves|OutOfRange|Others|Piece|RawBuffer)"
 )
