@@ -214,6 +214,17 @@ def test_tile_values_given_to_python_functions() -> None:
     assert wrong.message == "the Python function twice is given a value that only the kernel knows"
     assert wrong.remedy == "decorate twice with @T.macro, so that it is inlined into the kernel"
 
+    def sized(X):
+        N = T.const("N")
+        X: T.Tensor((N,), T.float32)
+        with T.Kernel(8, threads=twice(N)) as bx:
+            X[bx] = 0
+
+    assert fault(sized).remedy == (
+        "fix N: --dim N=… or emit(dims={'N': …}); not dynamic in a call; or decorate twice with @T.macro, so that it "
+        "is inlined into the kernel"
+    )
+
     def maths(X):
         X: T.Tensor((8,), T.float32)
         with T.Kernel(8) as bx:

@@ -271,26 +271,28 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       for (int r = 0; r < 16; ++r) S[0][ni][r] = 0.0f;
 #pragma unroll
     for (int step = 0; step < 8; ++step) {  // 16 k each
-      fp16x8 a[1];
+      fp16x8 A_operand[1];
       {
         const int row = 32 * wave + lane % 32;
-        a[0] = *reinterpret_cast<const fp16x8*>(&shared.Q_shared[row][8 * ((lane / 32 + 2 * step) ^ (row % 8))]);
+        A_operand[0] =
+            *reinterpret_cast<const fp16x8*>(&shared.Q_shared[row][8 * ((lane / 32 + 2 * step) ^ (row % 8))]);
       }
-      fp16x8 b_2[2];
+      fp16x8 B_operand[2];
 #pragma unroll
       for (int ni = 0; ni < 2; ++ni) {
         const int row = 16 * (lane / 16 % 2) + 4 * (lane / 8 % 2) + 8 * (lane / 4 % 2) + lane % 4 + 32 * ni;
-        b_2[ni] = *reinterpret_cast<const fp16x8*>(
+        B_operand[ni] = *reinterpret_cast<const fp16x8*>(
             &shared.K_shared[row][8 * ((lane / 32 + 2 * step) ^ (row % 8) ^ (row / 2 % 8))]);
       }
 #pragma unroll
-      for (int ni = 0; ni < 2; ++ni) mfma_f32_32x32x8_f16(low_half(b_2[ni]), low_half(a[0]), S[0][ni]);
+      for (int ni = 0; ni < 2; ++ni) mfma_f32_32x32x8_f16(low_half(B_operand[ni]), low_half(A_operand[0]), S[0][ni]);
 #pragma unroll
-      for (int ni = 0; ni < 2; ++ni) mfma_f32_32x32x8_f16(high_half(b_2[ni]), high_half(a[0]), S[0][ni]);
+      for (int ni = 0; ni < 2; ++ni) mfma_f32_32x32x8_f16(high_half(B_operand[ni]), high_half(A_operand[0]), S[0][ni]);
     }
 
     // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
-    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {  // else the mask hides nothing
+    // where the mask hides something
+    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
 #pragma unroll
       for (int ni = 0; ni < 2; ++ni)
 #pragma unroll
@@ -346,20 +348,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     // attention.py:66  T.gemm(P, V_shared, O_local)
 #pragma unroll
     for (int step = 0; step < 4; ++step) {  // 16 k each
-      fp16x8 b_2[4];
+      fp16x8 B_operand[4];
 #pragma unroll
       for (int ni = 0; ni < 4; ++ni) {
         const int row = 16 * (lane / 16 % 2) + 4 * (lane / 8 % 2) + 8 * (lane / 4 % 2) + lane % 4 + 32 * ni;
-        b_2[ni] = *reinterpret_cast<const fp16x8*>(
+        B_operand[ni] = *reinterpret_cast<const fp16x8*>(
             &shared.V_shared[row][8 * ((lane / 32 + 2 * step) ^ (row % 8) ^ (row / 2 % 8) ^ (row / 8 % 8))]);
       }
 #pragma unroll
       for (int ni = 0; ni < 4; ++ni)
-        mfma_f32_32x32x8_f16(low_half(b_2[ni]), low_half(*reinterpret_cast<const fp16x8*>(&P[0][step][0])),
+        mfma_f32_32x32x8_f16(low_half(B_operand[ni]), low_half(*reinterpret_cast<const fp16x8*>(&P[0][step][0])),
                              O_local[0][ni]);
 #pragma unroll
       for (int ni = 0; ni < 4; ++ni)
-        mfma_f32_32x32x8_f16(high_half(b_2[ni]), high_half(*reinterpret_cast<const fp16x8*>(&P[0][step][0])),
+        mfma_f32_32x32x8_f16(high_half(B_operand[ni]), high_half(*reinterpret_cast<const fp16x8*>(&P[0][step][0])),
                              O_local[0][ni]);
     }
 
@@ -375,7 +377,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni) hold_accumulators(O_local[0][ni]);
 
-  // attention.py:59: the sums of a row's lanes, which each lane has kept for itself
+  // attention.py:59: the lanes of a row add up the sums that each has kept
   l[0] += __shfl_xor(l[0], 32);
 
   // Epilogue
@@ -422,7 +424,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 constexpr int kB = 4;
 
-// Enqueues O, LSE from Q, K, V on the stream. Returns hipErrorInvalidValue where the contract above is broken.
+// Enqueues attention on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t attention_launch(const _Float16* Q, const _Float16* K, const _Float16* V, _Float16* O, float* LSE,
                                        hipStream_t stream) {
   const u64 addresses =

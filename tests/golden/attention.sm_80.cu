@@ -243,7 +243,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
 
     // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
-    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {  // else the mask hides nothing
+    // where the mask hides something
+    if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
 #pragma unroll
       for (int ni = 0; ni < 16; ++ni)
 #pragma unroll
@@ -315,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   }
   cp_async_wait<0>();
 
-  // attention.py:59: the sums of a row's lanes, which each lane has kept for itself
+  // attention.py:59: the lanes of a row add up the sums that each has kept
   for (int r = 0; r < 2; ++r) {
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 1);
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 2);
@@ -359,7 +360,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 constexpr int kB = 4;
 
-// Enqueues O, LSE from Q, K, V on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
+// Enqueues attention on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
                                         cudaStream_t stream) {
   const u64 addresses =

@@ -10,7 +10,7 @@
 //
 // Arguments  Q, K, V, O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            LSE           fp32 [4, 32, 4096] row-major
-//            tile_counter  int32 [1] contiguous, scratch of no other launch at the same time, set to 0 by the launcher
+//            tile_counter  int32 [1] contiguous, scratch memory of one launch at a time, set to 0 by the launcher
 //            A tensor that is written overlaps no other.
 //
 // Buffer             scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
@@ -350,7 +350,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
     const auto work_beside = [&, bx = bx](int j) {
       // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
-      // else the mask hides nothing
+      // where the mask hides something
       if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
 #pragma unroll
         for (int r = 0; r < 64; ++r) {
@@ -422,7 +422,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     warpgroup_wait<0>();
     if (thread == 0) mbarrier_arrive(shared.V_empty[stage_of(done + j_tiles - 1)]);
 
-    // attention.py:59: the sums of a row's lanes, which each lane has kept for itself
+    // attention.py:59: the lanes of a row add up the sums that each has kept
     for (int r = 0; r < 2; ++r) {
       l[r] += __shfl_xor_sync(~0u, l[r], 1);
       l[r] += __shfl_xor_sync(~0u, l[r], 2);
@@ -500,21 +500,18 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-// Enqueues O, LSE from Q, K, V on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
+// Enqueues attention on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
                                         int* tile_counter, cudaStream_t stream) {
   const u64 addresses =
       reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
   if (addresses % 16 != 0) return cudaErrorInvalidValue;
 
-  cudaError_t error = cudaMemsetAsync(tile_counter, 0, sizeof(*tile_counter) * 1, stream);
-  if (error != cudaSuccess) return error;
-
   const u64 tiles = kTilesBx * kH * kB;
 
   CUtensorMap map_Q = {}, map_K = {}, map_V = {}, map_O = {};
   int device = 0, multiprocessors = 0;
-  error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
+  cudaError_t error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_K, K, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_V, V, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess)
@@ -523,6 +520,7 @@ extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
   if (error == cudaSuccess)
     error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error == cudaSuccess) error = cudaMemsetAsync(tile_counter, 0, sizeof(*tile_counter), stream);
   if (error != cudaSuccess) return error;
 
   const u64 blocks = tiles < u64(multiprocessors) ? tiles : u64(multiprocessors);

@@ -104,6 +104,14 @@ def test_the_report_states_the_facts(target, atom):
     assert all(line == line.rstrip() for line in lines)
 
 
+def test_loops_are_listed_as_they_stand_in_the_program():
+    lines = tilegen.jit(matmul).emit(target="sm_90a").report().splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("Loops"))
+    end = next(at for at in range(start, len(lines)) if not lines[at])
+    numbers = [int(line.split("test_report.py:")[1].split()[0]) for line in lines[start:end]]
+    assert len(numbers) > 2 and numbers == sorted(numbers)
+
+
 def test_open_extents_leave_the_work_open():
     emission = tilegen.jit(matmul).emit(target="sm_80")
     assert "depends on M, N, K" in emission.report()

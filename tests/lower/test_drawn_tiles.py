@@ -72,7 +72,10 @@ def test_the_counter_is_scratch_that_the_launcher_clears() -> None:
         "tile_counter", "scratch", True, ("1",),
     )  # fmt: skip
     assert "tile_counter" not in files.manifest.outputs
-    assert "cudaMemsetAsync(tile_counter, 0," in files.source
+    cleared = files.source.index("cudaMemsetAsync(tile_counter, 0, sizeof(*tile_counter), stream)")
+    assert (
+        files.source.rindex("return cudaErrorInvalidValue") < cleared
+    )  # a call that is refused writes nothing
 
 
 def test_blocks_of_equal_work_take_tiles_at_fixed_steps() -> None:

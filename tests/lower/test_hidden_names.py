@@ -90,6 +90,25 @@ def test_launchers_have_parameters_of_their_own(tmp_path: Path) -> None:
     assert "scaled_" in text
 
 
+@pytest.mark.parametrize("word", ["device", "multiprocessors", "tiles", "blocks", "error"])
+def test_launchers_of_persistent_kernels_have_names_of_their_own(word: str) -> None:
+    @tilegen.jit
+    def copied(X, block: int = 64):
+        N, rows = T.const(f"{word}, rows")
+        X: T.Tensor((rows, N), T.float32)
+        Y = T.empty((rows, N), T.float32)
+        with T.Kernel(T.ceildiv(N, block), rows, threads=128, persistent=True) as (x, y):
+            tile = T.alloc_shared((1, block), T.float32)
+            for _ in T.Pipelined(2, num_stages=2):
+                T.copy(X[y, x * block], tile)
+                T.copy(tile, Y[y, x * block])
+        return Y
+
+    source = copied.emit(target="sm_90a").source
+    assert "multiprocessors = 0;" in source
+    assert f"int {word}_, int rows" in source[source.index("_launch(") :]
+
+
 def test_unused_names_vanish_with_those_that_only_they_mention() -> None:
     used = Expression(c.call("use", "x"))
     body = [

@@ -150,7 +150,7 @@ def test_reductions_across_warps_take_turns_and_wait_once_each() -> None:
         generated(programs.softmax, "sm_90a", [_single(8, 1024).astype(ml_dtypes.bfloat16)], bm=1)
     )
     assert text.count("__syncthreads();") == 2
-    assert "partials_float32[warp] = top[0]" in text and "partials_float32_2[warp] = total[0]" in text
+    assert "top_partials[warp] = top[0]" in text and "total_partials[warp] = total[0]" in text
 
 
 def test_a_tail_between_groups_of_registers_is_guarded_once_a_group() -> None:

@@ -125,7 +125,7 @@ def tensor_text(tensor: TensorArgument) -> str:
     if tensor.alignment > tensor.dtype.bits // 8:
         parts.append(f"{tensor.alignment}-byte aligned")
     if tensor.role == "scratch":
-        parts.append("scratch of no other launch at the same time")
+        parts.append("scratch memory of one launch at a time")
     if tensor.zeroed:
         parts.append("set to 0 by the launcher")
     return ", ".join([*parts, *tensor.notes])

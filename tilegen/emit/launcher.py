@@ -30,6 +30,7 @@ from tilegen.model.walk import names
 _STATIC_SHARED_BYTES = 48 * 1024  # more must be asked for: CUDA Programming Guide, "Compute Capabilities"
 _NEGATIONS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _GRID_LIMITS = ("0x7FFFFFFF", "0xFFFF", "0xFFFF")
+_TILE_LIMIT = "0x7FFF0000"  # of a persistent kernel, whose blocks add the grid's extent to their tile
 
 
 def launcher_text(model: KernelModel, host_constants: str) -> str:
@@ -54,29 +55,26 @@ def launcher_body(model: KernelModel) -> tuple[CStmt, ...]:
     """The launcher's statements."""
     dialect = dialect_of(model.language)
     grid = _Grid(model, dialect)
-    checks = [*_extent_checks(model), *_requirement_checks(model)]
     refuse = Return(Name(f"{dialect.prefix}ErrorInvalidValue"))
-    statements: list[CStmt] = [IfC(_any(checks), (refuse,))] if checks else []
+    statements: list[CStmt] = []
+    for remark in dict.fromkeys(("", *(requirement.remark for requirement in model.requirements))):
+        extents = [] if remark else _extent_checks(model)
+        checks = _without_implied([*extents, *_requirement_checks(model, remark)])
+        statements += [IfC(_any(checks), (refuse,), comment=remark)] if checks else []
     statements += _alignment_checks(model, refuse)
     contract = len(statements)
-    clears = _clears(model, dialect)  # before the grid: what no block adds to is 0 all the same
-    statements += [Blank(), *_chain(clears, dialect)] if clears else []
-    statements += (
-        [Blank(), *grid.before, *grid.after_device()] if not model.launch.uses_multiprocessors else []
-    )
-    if model.launch.uses_multiprocessors:
-        statements += [Blank(), *grid.before]
-    calls = _calls(model, dialect)
+    outputs = _clears(model, dialect, scratch=False)  # what no block adds to is 0 all the same
+    statements += [Blank(), *grid.checked(_chain(outputs, dialect) if outputs else [])]
+    calls = [*_calls(model, dialect), *_clears(model, dialect, scratch=True)]
     if calls:
         statements += [
             Blank(),
             *_map_declarations(model),
             *_device_declarations(model),
-            *_chain(calls, dialect, declared=bool(clears)),
+            *_chain(calls, dialect, declared=bool(outputs)),
             Blank(),
         ]
-    if model.launch.uses_multiprocessors:
-        statements += grid.after_device()
+    statements += grid.after_device()
     statements += [Expression(CallC(grid.configured(), _arguments(model, dialect)))]
     statements[contract:contract] = _unused(model, statements)
     return (*statements, Return(CallC(Name(f"{dialect.prefix}GetLastError"))))
@@ -108,12 +106,28 @@ def _extent_checks(model: KernelModel) -> list[CExpr]:
     return [Operation("<", Name(extent), Literal(0)) for extent in model.extents]
 
 
-def _requirement_checks(model: KernelModel) -> list[CExpr]:
+def _requirement_checks(model: KernelModel, remark: str) -> list[CExpr]:
     return [
         _negated(_widened(condition, model))
         for requirement in model.requirements
+        if requirement.remark == remark
         for condition in _conjuncts(requirement.condition)
     ]
+
+
+def _without_implied(checks: Sequence[CExpr]) -> list[CExpr]:
+    """Each check once, without those that another one implies: x < 0 beside x <= 0, x > 9 beside x > 5."""
+    return [check for check in dict.fromkeys(checks) if not any(_implied(check, other) for other in checks)]
+
+
+def _implied(check: CExpr, other: CExpr) -> bool:
+    """Whether whatever fails `check` fails `other`, a stricter one."""
+    match check, other:
+        case Operation("<", x, Literal(0)), Operation("<=", y, Literal(0)):
+            return x == y
+        case Operation(">", x, Literal(int(a))), Operation(">", y, Literal(int(b))):
+            return x == y and a > b
+    return False
 
 
 def _conjuncts(condition: CExpr) -> list[CExpr]:
@@ -189,16 +203,23 @@ class _Grid:
         self._dialect = dialect
         self._flat = all(extent == Literal(1) for extent in model.launch.grid[1:])
         self._extents = list(model.launch.grid)
-        self.before: list[CStmt] = []
+        self._tiles: CExpr | None = None  # of a persistent kernel
+        self._resident: CExpr | None = None  # its largest grid, where that is more than the multiprocessors
         match self._extents[0]:
             case CallC(Name("min"), (tiles, limit)) if model.launch.uses_multiprocessors:
-                self.before.append(Declare("u64", "tiles", _in_64_bits(tiles, model), const=True))
-                if not self._constant(tiles):
-                    self.before += self._checks([Name("tiles")], [Name(_GRID_LIMITS[0])])
+                self._tiles = tiles
+                if not isinstance(limit, Name):
+                    self._resident, limit = limit, Name("resident")
                 self._extents[0] = CallC(Name("min"), (Name("tiles"), limit))
 
     def _constant(self, extent: CExpr) -> bool:
-        known = (*self._model.extents, *(name for name, _ in self._model.scalars), "multiprocessors", "tiles")
+        known = (
+            *self._model.extents,
+            *(name for name, _ in self._model.scalars),
+            "multiprocessors",
+            "tiles",
+            "resident",
+        )
         return not any(name in known for name in names(extent))
 
     def _variable(self) -> list[tuple[Name, CExpr, str]]:
@@ -207,41 +228,69 @@ class _Grid:
         axes = zip(titles, self._extents, _GRID_LIMITS, strict=False)
         return [(Name(title), extent, limit) for title, extent, limit in axes if not self._constant(extent)]
 
-    def _checks(self, counts: Sequence[CExpr], limits: Sequence[CExpr]) -> list[CStmt]:
-        """Returns where there is nothing to do, and where there is too much."""
-        prefix = self._dialect.prefix
-        empty = [Operation("==", count, Literal(0)) for count in counts]
-        excess: list[CExpr] = [
-            Operation(">", count, limit) for count, limit in zip(counts, limits, strict=True)
-        ]
-        return [
-            IfC(_any(empty), (Return(Name(f"{prefix}Success")),)),
-            IfC(
-                _any(excess), (Return(Name(f"{prefix}ErrorInvalidValue")),), comment="more than a grid holds"
-            ),
-        ]
+    def _counts(self) -> list[Name]:
+        """What may be 0 or too large."""
+        if self._tiles is not None:
+            return [] if self._constant(self._tiles) else [Name("tiles")]
+        return [name for name, _, _ in self._variable()]
+
+    @property
+    def _asks_device(self) -> bool:
+        """Whether the extents are the program's own, of the number of multiprocessors."""
+        return self._model.launch.uses_multiprocessors and self._tiles is None
+
+    def checked(self, cleared: Sequence[CStmt]) -> list[CStmt]:
+        """What is counted without the device, with the ends where that is nothing or too much. What is to be cleared
+        is so in any case but that it is too much."""
+        if self._asks_device:
+            return [*cleared]
+        counted = self._declared()
+        if self._tiles is not None:
+            counted = [Declare("u64", "tiles", _in_64_bits(self._tiles, self._model), const=True)]
+        if not cleared:
+            return [*counted, *self._nothing_to_do(), *self._refusals()]
+        return [*counted, *self._refusals(), Blank(), *cleared, Blank(), *self._nothing_to_do()]
 
     def after_device(self) -> list[CStmt]:
-        variable = self._variable()
-        statements: list[CStmt] = [
+        """The extents that depend on the device."""
+        if not self._model.launch.uses_multiprocessors:
+            return []
+        checks = [*self._nothing_to_do(), *self._refusals()] if self._asks_device else []
+        resident = (
+            _without_min(_in_64_bits(self._resident, self._model)) if self._resident is not None else None
+        )
+        named = [Declare("u64", "resident", resident, const=True)] if resident is not None else []
+        return [*named, *self._declared(), *checks]
+
+    def _declared(self) -> list[CStmt]:
+        return [
             Declare("u64", name.name, _without_min(_in_64_bits(extent, self._model)), const=True)
-            for name, extent, _ in variable
+            for name, extent, _ in self._variable()
         ]
-        if self.before or not variable:
-            return statements
-        counts = [name for name, _, _ in variable]
-        statements += self._checks(counts, [Name(limit) for _, _, limit in variable])
+
+    def _refusals(self) -> list[CStmt]:
+        """Returns where there is more than a launch can do."""
+        refuse = Return(Name(f"{self._dialect.prefix}ErrorInvalidValue"))
+        counts = self._counts()
+        if not counts:
+            return []
+        if self._tiles is not None:
+            excess = Operation(">", counts[0], Name(_TILE_LIMIT))
+            return [IfC(excess, (refuse,), comment="an int counts them, and up to a grid beyond the last")]
+        limits = [limit for _, _, limit in self._variable()]
+        tests = [Operation(">", count, Name(limit)) for count, limit in zip(counts, limits, strict=True)]
+        statements: list[CStmt] = [IfC(_any(tests), (refuse,), comment="more than a grid holds")]
         if self._dialect.language == "hip":
-            factors = [
-                *counts,
-                *(extent for extent in self._extents if self._constant(extent)),
-                Name("kThreads"),
-            ]
-            threads = _joined("*", [factor for factor in factors if factor != Literal(1)])
-            refuse = Return(Name("hipErrorInvalidValue"))
+            fixed = (extent for extent in self._extents if self._constant(extent))
+            factors = [factor for factor in (*counts, *fixed, Name("kThreads")) if factor != Literal(1)]
             statements.append(Comment("HIP counts the threads of a grid in 32 bits"))
-            statements.append(IfC(Operation(">", threads, Name("0xFFFFFFFF")), (refuse,)))
+            statements.append(IfC(Operation(">", _joined("*", factors), Name("0xFFFFFFFF")), (refuse,)))
         return statements
+
+    def _nothing_to_do(self) -> list[CStmt]:
+        """Returns where there are no blocks."""
+        empty = [Operation("==", count, Literal(0)) for count in self._counts()]
+        return [IfC(_any(empty), (Return(Name(f"{self._dialect.prefix}Success")),))] if empty else []
 
     def configured(self) -> CExpr:
         """`name<<<blocks, threads, shared bytes, stream>>>`."""
@@ -273,13 +322,14 @@ def _without_min(expression: CExpr) -> CExpr:
 # --------------------------------------------------------------------------------------------- calls before the launch
 
 
-def _clears(model: KernelModel, dialect: Dialect) -> list[CExpr]:
-    """The calls that set tensors to 0."""
+def _clears(model: KernelModel, dialect: Dialect, scratch: bool) -> list[CExpr]:
+    """The calls that set outputs, or scratch memory, to 0."""
     calls: list[CExpr] = []
     for tensor in model.tensors:
-        if tensor.zeroed:
+        if tensor.zeroed and scratch == (tensor.role == "scratch"):
             element = CallC(Name("sizeof"), (Name(f"*{tensor.name}"),))
-            size = _in_64_bits(_joined("*", (element, *tensor.shape)), model)
+            factors = (element, *(extent for extent in tensor.shape if extent != Literal(1)))
+            size = _in_64_bits(_joined("*", factors), model)
             function = Name(f"{dialect.prefix}MemsetAsync")
             calls.append(CallC(function, (Name(tensor.name), Literal(0), size, Name("stream"))))
     return calls

@@ -61,6 +61,6 @@ def launcher_signature(model: KernelModel) -> str:
 
 def launcher_comment(model: KernelModel) -> str:
     dialect = dialect_of(model.language)
-    what = model.summary or model.name
+    what = model.summary if "=" in model.summary else model.name
     refusal = f"{dialect.prefix}ErrorInvalidValue"
     return f"Enqueues {what} on the stream. Returns {refusal} where the contract above is broken."

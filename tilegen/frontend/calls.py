@@ -254,6 +254,9 @@ def _python_call(context: Context, node: ast.Call, function: Callable[..., Any])
             return function(*positional, **keywords)
         name = getattr(function, "__name__", "this function")
         remedy = f"decorate {name} with @T.macro, so that it is inlined into the kernel"
+        extents = fixing_remedy(*positional, *keywords.values())
+        if extents:
+            remedy = f"{extents}; or {remedy}"
         if getattr(function, "__module__", "") in ("math", "numpy", "builtins", "cmath", "torch"):
             remedy = f"use the tile language's own function, such as T.{_twin(name)}"
         context.fail(node, f"the Python function {name} is given a value that only the kernel knows", remedy)

@@ -40,9 +40,9 @@ def symbolic_extent(context: Context, expr: Expr) -> Expr:
     )
 
 
-def fixing_remedy(value: object, otherwise: str = "") -> str:
-    """How to make a value of open extents one that is known at generation time; `otherwise` for other values."""
-    parts = subexpressions(value) if is_expr(value) else ()
+def fixing_remedy(*values: object, otherwise: str = "") -> str:
+    """How to make values of open extents ones that are known at generation time; `otherwise` for other values."""
+    parts = [part for value in values if is_expr(value) for part in subexpressions(value)]
     names = list(dict.fromkeys(p.name for p in parts if isinstance(p, Var) and p.role == "extent"))
     if not names:
         return otherwise

@@ -11,7 +11,7 @@ from typing import Any
 from tilegen.diagnostics import ProgramError
 from tilegen.frontend.context import Context, Frame, Returned
 from tilegen.frontend.source import Source, source_of
-from tilegen.frontend.values import LocalFunction, NamedInt, is_expr
+from tilegen.frontend.values import LocalFunction, is_expr, named_number
 from tilegen.frontend.variables import define
 from tilegen.ir.expressions import Const, Load, Var
 from tilegen.ir.location import Location
@@ -36,7 +36,7 @@ def closure_of(function: Callable[..., Any], named: bool) -> Callable[[str], obj
             value = module[name]
         else:
             return vars(builtins)[name]
-        return NamedInt.of(value, name) if named and type(value) is int else value
+        return named_number(value, name) if named else value
 
     return find
 

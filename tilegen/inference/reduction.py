@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from math import prod
 
 from tilegen.diagnostics import ProgramError
@@ -119,8 +120,10 @@ def _seen_by(result: Fragment, mode: Mode, reduction: Reduce, rank: int) -> tupl
 
 def reduction_scratch(reductions: list[Reduce], decisions: Decisions, target: Target) -> None:
     """Adds the shared buffers in which warps leave their partial results: two an element type, which reductions take in
-    turn, so that none needs a barrier before it overwrites what the threads read in the one before."""
+    turn, so that none needs a barrier before it overwrites what the threads read in the one before. A buffer is called
+    after the result of the first one that takes it."""
     sizes: dict[str, tuple[DType, int]] = {}
+    taken: dict[DType, list[str]] = {}
     turns: dict[DType, int] = {}
     for reduction in reductions:
         source = decisions.fragments.get(reduction.source.buffer.name)
@@ -129,8 +132,16 @@ def reduction_scratch(reductions: list[Reduce], decisions: Decisions, target: Ta
         steps = reduction_steps(source, reduction, target)
         if steps.warps:
             dtype = accumulation_dtype(reduction)
-            turns[dtype] = turns.get(dtype, 0) + 1
-            name = f"partials_{dtype.name}" if turns[dtype] % 2 else f"partials_{dtype.name}_2"
+            turn = turns[dtype] = turns.get(dtype, 0) + 1
+            buffers = taken.setdefault(dtype, [])
+            if turn <= 2:
+                buffers.append(
+                    _unused(
+                        f"{reduction.target.buffer.name}_partials",
+                        (*decisions.fragments, *decisions.shared, *sizes),
+                    )
+                )
+            name = buffers[(turn - 1) % 2]
             elements = steps.shares * prod(reduced(source, reduction).tile)
             sizes[name] = (dtype, max(sizes.get(name, (dtype, 0))[1], elements))
             decisions.partials[reduction] = name
@@ -139,3 +150,12 @@ def reduction_scratch(reductions: list[Reduce], decisions: Decisions, target: Ta
         decisions.shared[name] = row_major((elements,), dtype)
         decisions.conflicts[name] = 0
         decisions.reasons[name] = "partial results of reductions across warps"
+
+
+def _unused(name: str, taken: Iterable[str]) -> str:
+    """The name, or one with a number behind it."""
+    others = set(taken)
+    number = next(
+        number for number in count(1) if (name if number == 1 else f"{name}_{number}") not in others
+    )
+    return name if number == 1 else f"{name}_{number}"

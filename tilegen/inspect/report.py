@@ -138,20 +138,20 @@ def _hand_over(hand_over: HandOver, plan: Plan) -> str:
 
 def _loops(generated: Generated) -> list[str]:
     rows = []
-    for node, fragment in generated.decisions.loops.items():
+    for node, fragment in sorted(generated.decisions.loops.items(), key=lambda entry: entry[0].location.line):
         text = node.location.text or type(node).__name__
         rows.append((_place(node.location), text, str(fragment), f"{fragment.register_count} a thread"))
     return _columns(rows)
 
 
 def _decisions(generated: Generated) -> list[str]:
-    return [*generated.decisions.notes, *generated.plan.reasons, *generated.model.notes]
+    return list(dict.fromkeys((*generated.decisions.notes, *generated.plan.reasons, *generated.model.notes)))
 
 
 def _work(generated: Generated, extents: dict[str, int]) -> list[str]:
     missing = open_extents(generated.program, extents)
     if missing:
-        return [f"depends on {', '.join(missing)}"]
+        return [f"depends on {', '.join(missing)}, which are open (--dim fixes them)"]
     work = measure_work(generated.program, extents)
     lines = [
         f"{_scaled(amount, 'operation')}s of the matrix units, {name}" for name, amount in work.matrix.items()

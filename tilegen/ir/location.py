@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,11 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    @property
+    def place(self) -> str:
+        """`matmul.py:21`, as comments of emitted files name it."""
+        return f"{PurePosixPath(self.file).name}:{self.line}"
 
 
 NOWHERE = Location("<generated>", 0)

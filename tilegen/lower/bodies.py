@@ -136,6 +136,6 @@ def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, ti
     first = c.operation("==", "warpgroup", 0)
     consumer += finish_stores(context)
     if context.plan.cluster_size > 1:
-        # No block may leave while another one still loads into its shared memory or arrives at its barriers.
-        return [*head, IfC(first, producer, (Banner("consumers"), *consumer)), meet(context)]
+        leave = meet(context, "no block leaves while another one loads into it or arrives at its barriers")
+        return [*head, IfC(first, producer, (Banner("consumers"), *consumer)), leave]
     return [*head, IfC(first, (*producer, Return())), Blank(), Banner("consumers"), *consumer]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Loop
 from tilegen.ir import build
-from tilegen.ir.affine import interval, is_always_true
-from tilegen.ir.expressions import Expr, Load
+from tilegen.ir.affine import interval, is_always_true, linear
+from tilegen.ir.expressions import Binary, Expr, Load
 from tilegen.ir.nodes import For, Persistent
 from tilegen.ir.walk import each_statement, subexpressions
 from tilegen.lower.context import Context
@@ -48,14 +48,39 @@ def padding_conditions(loop: Loop, partition: Fragment) -> list[Expr]:
     ]
 
 
-def inside_grid(context: Context, index: Expr, extent: Expr) -> bool:
-    """Whether an index is a block's coordinate along an axis of the grid of just this extent. (A cluster may reach
-    beyond the grid.)"""
+def inside_grid(context: Context, index: Expr, extent: Expr, known: Ranges) -> bool:
+    """Whether an index is a block's coordinate along an axis of the grid of just this extent, or its share:
+    h // (H // n) is below n where H is the axis's extent and a multiple of n. (Clusters may reach beyond the grid.)"""
     kernel = context.program.kernel
     if context.plan.cluster_size > 1:
         return False
-    axes = zip(kernel.block_vars, kernel.grid, strict=False)
-    return any(index == var and extent == size for var, size in axes)
+    sum_of = linear(index)
+    terms = {atom: factor for atom, factor in sum_of.terms.items() if interval(atom, known) != (0, 0)}
+    if sum_of.constant or list(terms.values()) != [1]:
+        return False
+    (atom,) = terms
+    for var, size in zip(kernel.block_vars, kernel.grid, strict=False):
+        if atom == var and extent == size:
+            return True
+        share = build.floordiv(var, build.floordiv(size, extent))
+        if atom == share and _assumed(
+            context, build.binary("==", build.binary("%", size, extent), build.const(0))
+        ):
+            return True
+    return False
+
+
+def _assumed(context: Context, condition: Expr) -> bool:
+    """Whether the program states the condition, alone or among others."""
+
+    def states(assumed: Expr) -> bool:
+        match assumed:
+            case Binary("and", left, right):
+                return states(left) or states(right)
+            case _:
+                return assumed == condition
+
+    return any(states(assumption.condition) for assumption in context.program.assumptions)
 
 
 def may_begin_before(offset: Expr, known: Ranges) -> bool:
@@ -76,7 +101,7 @@ def tensor_conditions(
     taken as they are: only the program can know what they may be."""
     conditions = []
     for index, extent in zip(indices, shape, strict=True):
-        if inside_grid(context, index, extent) or _is_data(index):
+        if inside_grid(context, index, extent, known) or _is_data(index):
             continue
         above = build.binary(">=", index, build.const(0))
         below = build.binary("<", index, extent)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.ir.expressions import Const, Expr
@@ -187,7 +186,7 @@ class Context:
         """`matmul.py:21  T.gemm(A_shared, B_shared, C_local)`, and `matmul.py:21` when it was quoted before."""
         if location.line == 0:
             return ""
-        place = source_place(location)
+        place = location.place
         key = (location.line, location.text)
         self.latest = place
         if key in self.quoted or not location.text:
@@ -198,23 +197,24 @@ class Context:
         return f"{place}  {text}"
 
 
-def source_place(location: Location) -> str:
-    """`matmul.py:21`."""
-    return f"{PurePosixPath(location.file).name}:{location.line}"
-
-
 # What the text means by these is tilegen's to say: a parameter of the program that would be called so stays a number.
 OWN_CONSTANTS = re.compile(
-    r"k(\w*Stages\w*|\w*StageBytes|AtomBytes\d*|BoxColumns\d*|Cluster|ClusterBlocks|Consumer\w+|Consumers|"
+    r"k(\w*Stages\w*|\w*StageBytes|AtomBytes\d*|BoxColumns\d*|Cluster|ClusterMask|Consumer\w+|Consumers|"
     r"EntryRegisters|ProducerRegisters|Rank|RasterGroup|Section|SharedBytes|Swizzle\w*Columns\d*|Threads|Tiles\w*|"
     r"TurnBarrier|Warpgroup\w*|WarpsPerWarpgroup|Waves|OutOfRange|Others|Piece|RawBuffer)"
 )
 
 
 def constant_name(parameter: str) -> str:
-    """`block_M` becomes `kBlockM`, `num_stages` `kNumStages`."""
+    """`block_M` becomes `kBlockM`, `num_stages` `kNumStages`, `GROUP_SIZE` `kGroupSize`."""
     words = [word for word in re.split(r"[_\W]+", parameter) if word]
-    return "k" + "".join(word[0].upper() + word[1:] for word in words)
+    return "k" + "".join(_capitalised(word) for word in words)
+
+
+def _capitalised(word: str) -> str:
+    """Words in capitals are in small letters behind the first; those of up to two, such as `HW`, stay."""
+    rest = word[1:]
+    return word[0].upper() + (rest.lower() if word.isupper() and len(word) > 2 else rest)
 
 
 Lowering = Callable[[Context, Stmt], list[CStmt]]

@@ -191,7 +191,9 @@ def _guards(context: Context, copy: Copy, chunks: _Chunks) -> list[CExpr]:
             conditions.append(c.operation(">=", begin, 0))
         reach = add(region.offsets[axis], region.shape[axis] - 1)
         _, high = interval(sub(reach, buffer.shape[axis]), ranges(context))
-        if (high is not None and high < 0) or inside_grid(context, reach, buffer.shape[axis]):
+        if (high is not None and high < 0) or inside_grid(
+            context, reach, buffer.shape[axis], ranges(context)
+        ):
             continue
         position = scalar(context, region.offsets[axis])
         position = c.add(position, local[axis]) if axis in local else position

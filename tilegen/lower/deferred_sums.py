@@ -25,7 +25,7 @@ def lower_deferred(context: Context, loop: Stmt) -> list[CStmt]:
         if deferred.loop is not loop:
             continue
         line = context.reference(deferred.reduction.location)
-        remark = Comment(f"{line}: the sums of a row's lanes, which each lane has kept for itself")
+        remark = Comment(f"{line}: the lanes of a row add up the sums that each has kept")
         out += [Blank(), remark, *in_warp(_into_total(context, deferred))]
     return out
 

@@ -29,7 +29,7 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
     """C += A B of one tile, step by step along k."""
     decision = context.decisions.gemms[gemm]
     steps = steps_of(decision)
-    names = {which: context.name(which) for which in ("a", "b")}
+    names = {which: context.name(f"{which.upper()}_operand") for which in ("a", "b")}
     step: CExpr = Name("step") if steps > 1 else Literal(0)
     body: list[CStmt] = []
     for which in ("a", "b"):

@@ -6,6 +6,7 @@ them inside a user's loop, where what the user called the same would silently me
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
@@ -60,7 +61,8 @@ class _Search:
         for statement in body:
             match statement:
                 case Declare(name=name, value=value, structured=structured):
-                    reach = self._declare(structured or (name,), reach)
+                    # Of `device = 0, multiprocessors`, both.
+                    reach = self._declare(structured or re.findall(r"[A-Za-z_]\w*", name), reach)
                     if isinstance(value, Lambda):
                         inner = self._declare([parameter for _, parameter in value.parameters], reach)
                         self.statements(cast("tuple[CStmt, ...]", value.body), inner)

@@ -157,5 +157,6 @@ def _span_requirements(context: Context) -> list[Requirement]:
                 continue
             most = (SPAN_LIMIT - 1) // (rows * tensor.dtype.bytes)
             text = f"{rows} rows of {name} span less than 2 GiB"
-            found.append(Requirement(c.operation("<=", pitch, most), text))
+            remark = f"a window of {SPAN_LIMIT >> 30} GiB or more"
+            found.append(Requirement(c.operation("<=", pitch, most), text, remark))
     return found

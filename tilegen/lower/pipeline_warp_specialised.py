@@ -242,12 +242,12 @@ def _releases(context: Context, hand_over: HandOver) -> CExpr:
     return c.operation("*", cluster_constant(context), count) if shares_loads(context, hand_over) else count
 
 
-def meet(context: Context) -> CStmt:
+def meet(context: Context, why: str = "") -> CStmt:
     """A barrier of all threads of the block, or of its cluster."""
     if context.plan.cluster_size == 1:
-        return Expression(c.call("__syncthreads"))
+        return Expression(c.call("__syncthreads"), comment=why)
     context.primitive("cluster_sync")
-    return Expression(c.call("cluster_sync"))
+    return Expression(c.call("cluster_sync"), comment=why)
 
 
 def ring_states(context: Context, phase: int, reused: bool, comment: str = "") -> list[CStmt]:

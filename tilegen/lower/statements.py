@@ -179,7 +179,7 @@ def guards_mask(branch: If) -> bool:
 
 def remark(branch: If) -> str:
     """The comment behind a branch's condition."""
-    return "else the mask hides nothing" if guards_mask(branch) else ""
+    return "where the mask hides something" if guards_mask(branch) else ""
 
 
 def after_loop(context: Context, statement: Stmt) -> list[CStmt]:

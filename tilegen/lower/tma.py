@@ -184,7 +184,7 @@ def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
         size = context.constant("kCluster", context.plan.cluster_size, "blocks that share loads")
         extra = (
             context.constant(
-                "kClusterBlocks", (1 << context.plan.cluster_size) - 1, "a bit for each of them"
+                "kClusterMask", (1 << context.plan.cluster_size) - 1, "a bit for each block of a cluster"
             ),
         )
         if shared.by == "rows":

@@ -80,6 +80,7 @@ class Requirement:
 
     condition: CExpr
     text: str  # as the header and the error message say it
+    remark: str = ""  # behind the launcher's check, where the condition does not speak for itself
 
 
 @dataclass(frozen=True, slots=True)

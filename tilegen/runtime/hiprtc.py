@@ -16,6 +16,7 @@ from tilegen.target import Target
 from tilegen.toolchain import CompileError, CompileResult, KernelResources, ToolMissing, find_tools
 from tilegen.toolchain.hip import parse_notes
 
+_OLDEST = 60_000_000  # HIP 6.0; older ones end the process over targets that they do not know
 _LIBRARIES = ("libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "libamdhip64.so")
 
 
@@ -49,10 +50,18 @@ def _load() -> ctypes.CDLL:
             library = ctypes.CDLL(name)
         except OSError:
             continue
-        if hasattr(library, "hiprtcCreateProgram"):
+        if hasattr(library, "hiprtcCreateProgram") and _version(library) >= _OLDEST:
             library.hiprtcGetErrorString.restype = ctypes.c_char_p
             return library
-    raise ToolMissing("hiprtc", "install ROCm, or compile with backend='hipcc'")
+    raise ToolMissing("hiprtc", "install ROCm 6 or later, or compile with backend='hipcc'")
+
+
+def _version(library: ctypes.CDLL) -> int:
+    """The version of HIP behind the library, where it tells."""
+    version = ctypes.c_int(_OLDEST)
+    if hasattr(library, "hipRuntimeGetVersion"):
+        library.hipRuntimeGetVersion(ctypes.byref(version))
+    return version.value
 
 
 def _read(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:

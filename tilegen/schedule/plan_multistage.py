@@ -104,7 +104,7 @@ def _bound(kernel: Kernel, loop: For, copy: Copy, decisions: Decisions) -> str:
     written = {
         buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
     }
-    no_tile = f"line {copy.location.line} loads no tile ahead"
+    no_tile = f"{copy.location.place} loads no tile ahead"
     if source.buffer.name in written:
         return f"{no_tile}: {source.buffer.name} is written by the kernel"
     if source.buffer.dtype != sink.buffer.dtype:

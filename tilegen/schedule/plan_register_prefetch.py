@@ -86,7 +86,7 @@ def prefetched_copies(
             return f"{statement.source.buffer.name} is written by the kernel"
         tile = tile_copy(statement, program, decisions, target, ranges)
         if isinstance(tile, str):
-            return f"line {statement.location.line} loads no tile ahead: {tile}"
+            return f"{statement.location.place} loads no tile ahead: {tile}"
         problem = bound_to_iteration(loop, statement, program.kernel)
         if problem:
             return problem

@@ -106,7 +106,7 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
                     if any(name in assigned for name in variables(source.offsets)) or loaded(source.offsets):
                         problem = "its position is computed by the consumers"
                     if problem:
-                        problems.append(f"line {statement.location.line}: no TMA load, {problem}")
+                        problems.append(f"{statement.location.place}: no TMA load, {problem}")
                     else:
                         found.append(_Found(statement, loop))
                 case For() if statement.kind == "pipelined" and loop is None and not inner:
@@ -119,7 +119,7 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
                     if any(isinstance(s, Copy) for s in each_statement((statement,))):
                         if any(name in assigned for name in variables(statement.condition)):
                             problems.append(
-                                f"line {statement.location.line}: the consumers compute whether a tile is loaded"
+                                f"{statement.location.place}: the consumers compute whether a tile is loaded"
                             )
                         walk(statement.then, loop, True)
                         walk(statement.otherwise, loop, True)
@@ -285,11 +285,11 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
             or _store_problem(statement, layout, decisions)
         )
         if problem:
-            plan.reasons.append(f"line {statement.location.line}: no TMA store, {problem}")
+            plan.reasons.append(f"{statement.location.place}: no TMA store, {problem}")
             continue
         if used + extra + layout.bytes > limit - SHARED_ALIGNMENT:
             plan.reasons.append(
-                f"line {statement.location.line}: no TMA store, {layout.bytes:,} bytes of shared memory are not left"
+                f"{statement.location.place}: no TMA store, {layout.bytes:,} bytes of shared memory are not left"
             )
             continue
         name = sink.buffer.name + "_shared"

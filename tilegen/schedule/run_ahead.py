@@ -12,10 +12,10 @@ def bound_to_iteration(loop: For, copy: Copy, kernel: Kernel) -> str:
     if problem:
         return problem
     if loaded(copy.source.offsets):
-        return f"line {copy.location.line} loads no tile ahead: its position is read from memory"
+        return f"{copy.location.place} loads no tile ahead: its position is read from memory"
     own = [s.var.name for s in each_statement(loop.body) if isinstance(s, Let | Assign | For)]
     if any(name in own for name in variables(copy.source.offsets)):
-        return f"line {copy.location.line} loads no tile ahead: its position is computed in the iteration"
+        return f"{copy.location.place} loads no tile ahead: its position is computed in the iteration"
     return ""
 
 

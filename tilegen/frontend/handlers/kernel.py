@@ -112,7 +112,7 @@ def _extent(call: WordCall, item: object) -> Expr:
         call.fail(
             "shape",
             "the shape of a tile is fixed at generation time, but this extent is only known to the kernel",
-            fixing_remedy(item, "use a Python integer, such as a parameter of the program"),
+            fixing_remedy(item, otherwise="use a Python integer, such as a parameter of the program"),
         )
     if not is_number(item) or int(item) != item or item <= 0:
         call.fail("shape", f"the shape of a tile holds positive integers, not {item!r}")
