@@ -266,6 +266,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
         mbarrier_wait(shared.Q_empty[stage_of(round)], phase_of(round) ^ 1);  // passes at once the first time
         load_tile(shared.Q_shared[stage_of(round)], Q, h, bx * kBlockM, b, shared.Q_full[stage_of(round)]);
+
         const int keys = min((bx + 1) * kBlockM, kSK);
         const int j_tiles = (keys + kBlockN - 1) / kBlockN;
 
@@ -317,8 +318,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
     // attention.py:46  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
     const int keys = min((bx + 1) * kBlockM, kSK);
-    mbarrier_wait(shared.Q_full[stage_of(round)], phase_of(round));
     const int j_tiles = (keys + kBlockN - 1) / kBlockN;
+    mbarrier_wait(shared.Q_full[stage_of(round)], phase_of(round));
 
     const auto issue_S = [&](int j) {
       // attention.py:49  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)

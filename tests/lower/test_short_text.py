@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from emulation import emulated, generated, relative_error
 
+import tilegen
 import tilegen.language as T
 from tilegen.cli.loading import load_kernel
 from tilegen.emulate import run
@@ -149,3 +150,31 @@ def test_what_happens_in_a_helper_is_reported_at_its_call(require_tool: Callable
     text = made.source.replace(wait, "")
     with pytest.raises(EmulationError, match=r"\[attention\.py:\d+ T\.copy\(K\[b, j \* block_N"):
         run(text, made.manifest, arrays, asynchronous="lazy")
+
+
+def test_what_the_grid_proves_is_not_guarded() -> None:
+    softmax = load_kernel(f"{EXAMPLES / 'softmax.py'}:softmax")
+    rows = softmax.emit(target="sm_90a", dims={"N": 4096}).source
+    assert "blockIdx.x" in rows and "bx < M" not in rows
+    heads = load_kernel(f"{EXAMPLES / 'attention.py'}:attention").emit(target="sm_80", dims={"D": 128}).source
+    assert "h / (H / H_kv)" in heads and "h / (H / H_kv) <" not in heads, "H is a multiple of H_kv"
+
+
+def test_a_share_of_the_grid_is_guarded_without_the_assumption() -> None:
+    def picked(X, Z):  # type: ignore[no-untyped-def]
+        H, G = T.const("H, G")
+        X: T.Tensor((G, 64), T.float32)
+        Z: T.Tensor((H, 64), T.float32)
+        Y = T.empty((H, 64), T.float32)
+        with T.Kernel(H, threads=64) as h:
+            for i in T.Parallel(64):
+                Y[h, i] = X[h // (H // G), i] + Z[h, i]
+        return Y
+
+    assert "h / (H / G) < G" in tilegen.jit(picked).emit(target="sm_80").source
+
+
+def test_numbers_of_the_module_keep_their_names() -> None:
+    softmax = load_kernel(f"{EXAMPLES / 'softmax.py'}:softmax")
+    text = softmax.emit(target="sm_90a", dims={"N": 4096}).source
+    assert "constexpr float kLog2e = 1.442695f;" in text and text.count("1.442695f") == 1

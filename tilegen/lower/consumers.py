@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from tilegen.inference.decisions import PerNode
 from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Stmt
 from tilegen.lower import rings
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
 from tilegen.lower.interleaved_gemm import lower_interleaved
-from tilegen.lower.loops import loop_head
+from tilegen.lower.loops import LoopHead, loop_head
 from tilegen.lower.scalar import scalar
 from tilegen.lower.shared_hazards import SharedHazards
 from tilegen.lower.skewed_loop import lower_skewed
@@ -61,6 +62,7 @@ class Consumers:
     outstanding: list[Group] = field(default_factory=list)
     waited: dict[str, None] = field(default_factory=dict)  # hand-overs whose full barrier was waited for here
     reused: bool = False  # whether hand-overs outside loops are filled again and again
+    heads: PerNode[For, LoopHead] = field(default_factory=PerNode)  # of pipelined loops
     interleaving: Interleaving | None = None  # of the loop whose body is being lowered
 
     # ------------------------------------------------------------------------------------- statements
@@ -80,7 +82,12 @@ class Consumers:
             if self.interleaving is not None and self.interleaving.produces(statement):
                 continue  # part of its gemm
             last = [h for h in mine if self.refilled(h) and _last_reader(statements, position, h)]
-            if not (isinstance(statement, For) and statement.kind == "pipelined"):
+            if isinstance(statement, For) and statement.kind == "pipelined":
+                # How often it runs is counted beside what that follows from, before any tile is waited for.
+                declared, head = rings.trip_count(self.context, statement, loop_head(self.context, statement))
+                self.heads[statement] = head
+                out += declared
+            else:
                 out += self.context.title(statement)
             out += self.before(statement, mine)
             out += self.statement(statement, last)
@@ -279,8 +286,7 @@ class Consumers:
     def pipelined(self, loop: For) -> list[CStmt]:
         """A pipelined loop of the consumers."""
         out = self.settle(len(self.outstanding)) if self.outstanding else []
-        declared, head = rings.trip_count(self.context, loop, loop_head(self.context, loop))
-        out += declared
+        head = self.heads[loop]
         skew = find_skew(loop, self.context.decisions, self.context.plan)
         if skew is not None:
             return [*out, *lower_skewed(self, loop, head, skew)]

@@ -10,7 +10,7 @@ from tilegen.lower.context import Context
 from tilegen.lower.contract import VECTOR_BYTES, row_divisors
 from tilegen.lower.scalar import extent_expression, row_pitch
 from tilegen.model import build as c
-from tilegen.model.expressions import Literal, Name
+from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import (
     Parameter,
     PointerParameter,
@@ -148,15 +148,22 @@ def requirements_of(context: Context) -> tuple[Requirement, ...]:
 
 
 def _span_requirements(context: Context) -> list[Requirement]:
-    """Buffer windows reach less than 2 GiB; the schedule has seen to it where the distance of rows is known."""
-    found = []
+    """Buffer windows reach less than 2 GiB; the schedule has seen to it where the distance of rows is known. Tensors of
+    which the same is required share a line."""
+    alike: dict[tuple[int, CExpr, int], list[str]] = {}
     for tensor in context.program.tensors:
         for (name, axis), rows in context.window_rows.items():
             pitch = row_pitch(context, tensor, axis, named=False) if name == tensor.name else Literal(0)
             if isinstance(pitch, Literal):
                 continue
             most = (SPAN_LIMIT - 1) // (rows * tensor.dtype.bytes)
-            text = f"{rows} rows of {name} span less than 2 GiB"
-            remark = f"a window of {SPAN_LIMIT >> 30} GiB or more"
-            found.append(Requirement(c.operation("<=", pitch, most), text, remark))
-    return found
+            alike.setdefault((rows, pitch, most), []).append(name)
+    limit = f"{SPAN_LIMIT >> 30} GiB"
+    return [
+        Requirement(
+            c.operation("<=", pitch, most),
+            f"{rows} rows of {' or '.join(tensors)} span less than {limit}",
+            f"a window of {limit} or more",
+        )
+        for (rows, pitch, most), tensors in alike.items()
+    ]

@@ -51,6 +51,7 @@ class Producer:
                 case Let(var, value) if var.name in variables(statements[position + 1 :]) and self.feeds(
                     statements[position + 1 :], var.name
                 ):
+                    out += [Blank()] if out and not isinstance(out[-1], Declare) else []
                     out.append(
                         Declare("int", var.name, scalar(self.context, value), const=not statement.mutable)
                     )
