@@ -13,6 +13,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.infer import infer
 from tilegen.ir.drop_unused import drop_unused
 from tilegen.ir.inline_positions import inline_positions
+from tilegen.ir.name_bounds import name_bounds
 from tilegen.ir.nodes import Program
 from tilegen.ir.rename import names_of, renamed
 from tilegen.ir.verify import verify
@@ -57,7 +58,7 @@ def generate(
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
     check_types(program, machine)
-    program = guard_masks(inline_positions(drop_unused(program)))
+    program = guard_masks(inline_positions(name_bounds(drop_unused(program))))
     generated = _passes(program, machine, regenerate, whole_rows)
     named, model = generated.program, generated.model
     launcher = launcher_body(model)

@@ -33,7 +33,7 @@ from tilegen.ir.walk import subexpressions
 from tilegen.lower.context import Context
 from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
-from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.analysis import each_statement, loaded, reads, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_multistage import staged_copies
 
@@ -178,6 +178,8 @@ class _Placement:
             self.statement(statement, pending)
 
     def statement(self, statement: Stmt, pending: _Pending) -> None:
+        if isinstance(statement, If):
+            self.condition(statement, pending)
         match statement:
             case SyncThreads():
                 pending.clear()
@@ -205,6 +207,17 @@ class _Placement:
                 self.loop(statement, pending)
             case _:
                 self.leaf(statement, pending)
+
+    def condition(self, statement: If, pending: _Pending) -> None:
+        """What every thread reads to see which way it goes."""
+        now: Touches = {b.name: (None,) for b in loaded(statement.condition) if self._is_shared(b)}
+        if statement in self.barriers or _meet(pending.written, now):
+            self.barriers[statement] = False
+            pending.clear()
+        _join(pending.read, now)
+
+    def _is_shared(self, buffer: Buffer) -> bool:
+        return buffer.scope == "shared" and self.tracked(buffer.name)
 
     def loop(self, loop: For | Persistent, pending: _Pending) -> None:
         before = pending.copy()

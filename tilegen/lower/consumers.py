@@ -17,7 +17,7 @@ from tilegen.lower import rings
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
 from tilegen.lower.interleaved_gemm import lower_interleaved
-from tilegen.lower.loops import LoopHead, loop_head
+from tilegen.lower.loops import LoopHead, loop_head, provably_runs
 from tilegen.lower.scalar import scalar
 from tilegen.lower.shared_hazards import SharedHazards
 from tilegen.lower.skewed_loop import lower_skewed
@@ -67,13 +67,9 @@ class Consumers:
 
     # ------------------------------------------------------------------------------------- statements
 
-    def block(self, statements: tuple[Stmt, ...], loop: For | None = None) -> list[CStmt]:
+    def block(self, statements: tuple[Stmt, ...]) -> list[CStmt]:
         """The statements of one body; the hand-overs that its own copies fill are waited for and released in it."""
-        mine = [
-            h
-            for h in self.context.plan.hand_overs
-            if (h.loop is loop if loop is not None else any(h.copies[0] is s for s in statements))
-        ]
+        mine = [h for h in self.context.plan.hand_overs if any(h.copies[0] is s for s in statements)]
         out: list[CStmt] = []
         outside = dict(self.context.taken)
         for position, statement in enumerate(statements):
@@ -125,15 +121,27 @@ class Consumers:
         return out
 
     def read_by_gemms(self, statement: Stmt, hand_over: HandOver) -> bool:
-        """Whether only tensor cores read the hand-over's tiles in a statement; who waits for them needs nobody else."""
+        """Whether only tensor cores read the hand-over's tiles in a statement, and do so in any case: who waits for
+        them needs nobody else. Where they may have nothing to do, a thread could let the stage go before another has
+        seen it filled."""
         readers = [
             one
             for one in each_statement((statement,))
             if not isinstance(one, For | If | Persistent)
             and any(buffer.name in hand_over.buffers for buffer in reads(one))
         ]
-        gemms = self.context.decisions.gemms
-        return all(isinstance(one, Gemm) and gemms[one].family == "wgmma" for one in readers)
+        return self.multiplies((statement,)) and all(self.by_wgmma(one) for one in readers)
+
+    def by_wgmma(self, statement: Stmt) -> bool:
+        return isinstance(statement, Gemm) and self.context.decisions.gemms[statement].family == "wgmma"
+
+    def multiplies(self, statements: tuple[Stmt, ...]) -> bool:
+        """Whether statements issue a wgmma in any case, for which the threads of a warpgroup meet."""
+        return any(
+            self.by_wgmma(s)
+            or (isinstance(s, For) and provably_runs(self.context, s) and self.multiplies(s.body))
+            for s in statements
+        )
 
     def nested(self, statement: For | If | Persistent) -> list[CStmt]:
         """Control flow around statements of the consumers; nothing is outstanding at its borders."""
@@ -299,7 +307,7 @@ class Consumers:
         ]
         before = self.hazards.state()
         self.waited.clear()
-        body = self.block(loop.body, loop)
+        body = self.block(loop.body)
         ran = c.operation(">", loop_variable(self.context, loop), head.start)
         if lagging or self.interleaving is not None:
             if self.interleaving is None:  # else what is under way belongs to this iteration

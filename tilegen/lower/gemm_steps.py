@@ -39,6 +39,7 @@ class GemmSteps:
             for which in ("a", "b")
             if from_shared(self.decision, which)
         }
+        self.functions = self.context.name("read_operands"), self.context.name("multiply")
         self.reads = sum(operand_repeats(self.decision, which) for which in self.operands)
         own = self.decision.instruction[2] * self.decision.instruction[0] // WAVE
         parts = lane_k(self.decision) // own
@@ -63,13 +64,13 @@ class GemmSteps:
         out += [
             Declare(
                 "auto",
-                "read_operands",
+                self.functions[0],
                 Lambda((("int", "slot"), *stage, ("int", "step")), tuple(reading)),
                 const=True,
             ),
             Declare(
                 "auto",
-                "multiply",
+                self.functions[1],
                 Lambda(
                     (("int", "slot"), *register_step),
                     tuple(multiply(context, self.gemm, operands, Name("step"))),
@@ -81,10 +82,10 @@ class GemmSteps:
 
     def read(self, slot: CExpr, step: CExpr, stage: CExpr) -> CStmt:
         arguments = (slot, stage, step) if self.pipeline.stages > 1 else (slot, step)
-        return Expression(c.call("read_operands", *arguments))
+        return Expression(c.call(self.functions[0], *arguments))
 
     def multiply(self, slot: CExpr, step: CExpr) -> CStmt:
-        return Expression(c.call("multiply", *((slot,) if "a" in self.operands else (slot, step))))
+        return Expression(c.call(self.functions[1], *((slot,) if "a" in self.operands else (slot, step))))
 
     def schedule(self, reads: int, writes: int, loads: int, mfmas: int) -> CStmt:
         """The hint that spreads memory instructions over MFMAs: as many turns as the memory kind that has most."""

@@ -36,9 +36,8 @@ def loop_head(context: Context, loop: For) -> LoopHead:
     """The head of a loop with step 1 (a `step` other than 1 is the caller's)."""
     start, stop = loop.start, loop.stop
     context.environment[loop.var.name] = Name(loop.var.name)
-    low, latest = interval(start, ranges(context))
-    fewest, high = interval(stop, ranges(context))
-    runs = latest is not None and fewest is not None and latest < fewest
+    low, high = interval(start, ranges(context))[0], interval(stop, ranges(context))[1]
+    runs = provably_runs(context, loop)
     context.ranges[loop.var.name] = (low, None if high is None else high - 1)
     return LoopHead(
         loop.var.name,
@@ -47,6 +46,12 @@ def loop_head(context: Context, loop: For) -> LoopHead:
         context.reference(loop.location),
         runs,
     )
+
+
+def provably_runs(context: Context, loop: For) -> bool:
+    """Whether a loop has an iteration in any case."""
+    latest, fewest = interval(loop.start, ranges(context))[1], interval(loop.stop, ranges(context))[0]
+    return latest is not None and fewest is not None and latest < fewest
 
 
 def _bound(context: Context, loop: For, stop: Expr) -> CExpr:

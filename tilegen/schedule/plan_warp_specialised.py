@@ -5,12 +5,13 @@ A full barrier a stage tells that bytes have arrived, an empty one that every co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
-from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Persistent, Program, Stmt
+from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Let, Persistent, Program, Stmt
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
 from tilegen.schedule.clusters import multicasts
 from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
@@ -33,6 +34,7 @@ OVERHEAD_REGISTERS = 40  # addresses, loop counters and descriptors of a consume
 class _Found:
     copy: Copy
     loop: For | None  # the pipelined loop around it
+    block: tuple[Stmt, ...]  # the statements among which it stands
 
 
 def plan_warp_specialised(program: Program, target: Target, decisions: Decisions) -> Plan | str:
@@ -88,7 +90,7 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
     written = {
         buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
     }
-    assigned = [s.var.name for s in each_statement(kernel.body) if isinstance(s, Assign)]
+    computed = _computed(kernel)
     found: list[_Found] = []
     problems: list[str] = []
 
@@ -103,21 +105,26 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
                         problem = "it stands in a loop that is not pipelined"
                     if loop is not None and not problem:
                         problem = bound_to_order(loop, statement, kernel) or None
-                    if any(name in assigned for name in variables(source.offsets)) or loaded(source.offsets):
+                    if inner and not problem and _read_outside(kernel, statements, sink.buffer):
+                        problem = f"{sink.buffer.name} is read outside of the statement that it is loaded in"
+                    if computed(source.offsets):
                         problem = "its position is computed by the consumers"
                     if problem:
                         problems.append(f"{statement.location.place}: no TMA load, {problem}")
                     else:
-                        found.append(_Found(statement, loop))
-                case For() if statement.kind == "pipelined" and loop is None and not inner:
-                    walk(statement.body, statement, False)
+                        found.append(_Found(statement, loop, statements))
                 case For():
-                    walk(statement.body, loop, True)
+                    if computed((statement.start, statement.stop)) and _copies(statement):
+                        problems.append(
+                            f"line {statement.location.line}: the consumers compute how often tiles are loaded"
+                        )
+                    outermost = statement.kind == "pipelined" and loop is None and not inner
+                    walk(statement.body, statement if outermost else loop, not outermost)
                 case Persistent():
                     walk(statement.body, loop, inner)
                 case If():
-                    if any(isinstance(s, Copy) for s in each_statement((statement,))):
-                        if any(name in assigned for name in variables(statement.condition)):
+                    if _copies(statement):
+                        if computed(statement.condition):
                             problems.append(
                                 f"{statement.location.place}: the consumers compute whether a tile is loaded"
                             )
@@ -135,6 +142,33 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
         if len(writers) != count or count > 1:
             problems.append(f"{name} is written by more than one statement")
     return found, problems
+
+
+def _copies(statement: Stmt) -> bool:
+    return any(isinstance(s, Copy) for s in each_statement((statement,)))
+
+
+def _computed(kernel: Kernel) -> Callable[[object], bool]:
+    """What tells of an expression (or several) whether it needs what the consumers assign, or what memory holds."""
+    names = {s.var.name for s in each_statement(kernel.body) if isinstance(s, Assign)}
+
+    def computed(node: object) -> bool:
+        return bool(loaded(node)) or any(name in names for name in variables(node))
+
+    for statement in each_statement(kernel.body):
+        if isinstance(statement, Let) and computed(statement.value):
+            names.add(statement.var.name)
+    return computed
+
+
+def _read_outside(kernel: Kernel, block: tuple[Stmt, ...], buffer: Buffer) -> bool:
+    """Whether a statement that is not part of a block reads a buffer."""
+    inside = list(each_statement(block))
+    return any(
+        buffer in reads(s) and not any(s is other for other in inside)
+        for s in each_statement(kernel.body)
+        if not isinstance(s, For | If | Persistent)
+    )
 
 
 def _own_writes(statement: Stmt) -> tuple[Buffer, ...]:
@@ -155,19 +189,20 @@ def _fitting_hand_overs(
 
 
 def _hand_overs(kernel: Kernel, found: list[_Found], decisions: Decisions) -> tuple[HandOver, ...]:
-    """Copies of one loop that share their first consumer become one hand-over."""
-    groups: list[tuple[For | None, Stmt | None, list[Copy]]] = []
+    """Copies of one body that share their first consumer become one hand-over."""
+    groups: list[tuple[_Found, Stmt | None, list[Copy]]] = []
     for entry in found:
         first = _first_reader(kernel, entry)
-        for loop, reader, copies in groups:
-            if loop is entry.loop and reader is first:
+        for other, reader, copies in groups:
+            if other.block is entry.block and reader is first:
                 copies.append(entry.copy)
                 break
         else:
-            groups.append((entry.loop, first, [entry.copy]))
+            groups.append((entry, first, [entry.copy]))
     hand_overs = []
     named: dict[str, None] = {}
-    for loop, _, copies in groups:
+    for entry, _, copies in groups:
+        loop = entry.loop
         buffers = tuple(copy.target.buffer.name for copy in copies)
         stages = wanted_stages(loop) if loop is not None else 1
         size = sum(decisions.shared[name].bytes for name in buffers)

@@ -1,0 +1,51 @@
+"""Kernels with two pipelined loops, one behind the other."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from emulation import TARGETS, emulated, relative_error
+
+import tilegen.language as T
+
+
+def sum_of_products(A, B, C, D, block=64):
+    """A @ B + C @ D."""
+    M, N, K, L = T.const("M, N, K, L")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C: T.Tensor((M, L), T.float16)
+    D: T.Tensor((L, N), T.float16)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=128) as (bx, by):
+        A_shared = T.alloc_shared((block, block), T.float16)
+        B_shared = T.alloc_shared((block, block), T.float16)
+        C_shared = T.alloc_shared((block, block), T.float16)
+        D_shared = T.alloc_shared((block, block), T.float16)
+        total = T.alloc_fragment((block, block), T.float32)
+        T.clear(total)
+        for k in T.Pipelined(T.ceildiv(K, block), num_stages=2):
+            T.copy(A[by * block, k * block], A_shared)
+            T.copy(B[k * block, bx * block], B_shared)
+            T.gemm(A_shared, B_shared, total)
+        for k in T.Pipelined(T.ceildiv(L, block), num_stages=2):
+            T.copy(C[by * block, k * block], C_shared)
+            T.copy(D[k * block, bx * block], D_shared)
+            T.gemm(C_shared, D_shared, total)
+        T.copy(total, Y[by * block, bx * block])
+    return Y
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_both_loops_add_up(target: str, require_tool: Callable[[str], None]) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(5)
+    shapes = ((72, 200), (200, 136), (72, 136), (136, 136))
+    a, b, c, d = arrays = [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
+    options = {"schedule": "random", "asynchronous": "lazy", "seed": 4}
+    (found,) = emulated(sum_of_products, target, arrays, options)
+    assert relative_error(found, a.astype(np.float64) @ b + c.astype(np.float64) @ d) < 1e-5
