@@ -28,7 +28,7 @@ from tilegen.model.kernel import Constant, SharedMember, StaticAssert
 from tilegen.model.statements import Blank, CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.analysis import each_statement, variables
 from tilegen.schedule.plan import HandOver
-from tilegen.schedule.plan_warp_specialised import PRODUCER_REGISTERS
+from tilegen.schedule.residency import PRODUCER_REGISTERS
 
 
 @dataclass(slots=True)

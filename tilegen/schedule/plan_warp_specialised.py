@@ -14,20 +14,22 @@ from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Let, Persistent, Program, Stmt
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
 from tilegen.schedule.clusters import multicasts
-from tilegen.schedule.plan import HandOver, Plan, Registers, Staging
+from tilegen.schedule.plan import HandOver, Plan, Staging
 from tilegen.schedule.rasterise import default_rasterisation
-from tilegen.schedule.registers import fragment_registers
+from tilegen.schedule.residency import (
+    BARRIER_BYTES,
+    SHARED_ALIGNMENT,
+    is_persistent,
+    loaded_ahead,
+    registers_of,
+    residency,
+    rounded,
+    takes_turns,
+)
 from tilegen.schedule.run_ahead import bound_to_order
-from tilegen.schedule.skew import find_skew
 from tilegen.schedule.tma import copy_problem, pitch_problem, place_problem
-from tilegen.schedule.uneven import longest_first, uneven_axes
+from tilegen.schedule.uneven import longest_first
 from tilegen.target import Target
-
-BARRIER_BYTES = 8
-SHARED_ALIGNMENT = 1024
-PRODUCER_REGISTERS = 40  # a loop of TMA loads with its tile coordinates; nvcc spills under 32
-MOST_RESIDENT = 2  # blocks a multiprocessor; three and four of smaller shares were no faster on the H200
-OVERHEAD_REGISTERS = 40  # addresses, loop counters and descriptors of a consumer
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +72,15 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     used = _shared_bytes(kernel, hand_overs, decisions)
     _require_shared(kernel, target, used, hand_overs)
     used += _stage_stores(kernel, plan, decisions, target, used)
-    plan.blocks_per_multiprocessor = _residency(kernel, plan, decisions, target, used)
+    plan.blocks_per_multiprocessor = residency(kernel, plan, decisions, target, used)
     if plan.cluster_size == 1:
         plan.longest_first = longest_first(kernel, target)
-    plan.persistent = _persistent(kernel, plan)
+    plan.persistent = is_persistent(kernel, plan)
     if plan.persistent:
-        plan.hand_overs = _loaded_ahead(plan, target, used)
+        plan.hand_overs = loaded_ahead(plan, target, used)
     plan.draws_tiles = plan.persistent and plan.longest_first is not None
-    plan.turns = _takes_turns(kernel, plan, decisions)
-    plan.registers = _registers(kernel, plan, decisions, target)
+    plan.turns = takes_turns(kernel, plan, decisions)
+    plan.registers = registers_of(kernel, plan, decisions, target)
     return plan
 
 
@@ -180,7 +182,7 @@ def _fitting_hand_overs(
 ) -> tuple[tuple[HandOver, ...], list[str]]:
     """The hand-overs, with one stage for loops that leave the number open where more do not fit, and why so."""
     hand_overs = _hand_overs(kernel, found, decisions)
-    if _rounded(_shared_bytes(kernel, hand_overs, decisions)) <= target.limits.shared_bytes_per_block:
+    if rounded(_shared_bytes(kernel, hand_overs, decisions)) <= target.limits.shared_bytes_per_block:
         return hand_overs, []
     open_loops = {h.loop.var.name: None for h in hand_overs if h.loop and h.loop.num_stages is None}
     reasons = [f"loop {name}: one stage, two do not fit in shared memory" for name in open_loops]
@@ -272,13 +274,9 @@ def _shared_bytes(kernel: Kernel, hand_overs: tuple[HandOver, ...], decisions: D
     )
 
 
-def _rounded(used: int) -> int:
-    return -(-used // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
-
-
 def _require_shared(kernel: Kernel, target: Target, used: int, hand_overs: tuple[HandOver, ...]) -> None:
     limit = target.limits.shared_bytes_per_block
-    total = _rounded(used)
+    total = rounded(used)
     if total <= limit:
         return
     ring = max(hand_overs, key=lambda h: h.stages * h.bytes)
@@ -361,93 +359,3 @@ def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> st
     if fragment.contiguous_registers(1) < 2:
         return "no thread holds neighbouring elements of a row"
     return None
-
-
-# ------------------------------------------------------------------------------------------- residency
-
-
-def _residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
-    """As many blocks a multiprocessor as shared memory and registers allow, at most MOST_RESIDENT."""
-    limits = target.limits
-    size = _rounded(used) + limits.reserved_shared_bytes
-    needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
-    for resident in range(MOST_RESIDENT, 1, -1):
-        if (
-            resident * size > limits.shared_bytes_per_multiprocessor
-            or resident * plan.threads > limits.threads_per_multiprocessor
-        ):
-            continue
-        entry = _entry_registers(plan.threads * resident, target)
-        owned = entry * (plan.consumers + 1) - PRODUCER_REGISTERS
-        consumer = owned // plan.consumers // limits.register_granularity * limits.register_granularity
-        if min(consumer, limits.registers_per_thread) >= needed:
-            return resident
-    return 1
-
-
-def _loaded_ahead(plan: Plan, target: Target, used: int) -> tuple[HandOver, ...]:
-    """What is loaded once a tile gets a second stage where shared memory has room: the next tile's is then on its way
-    while this one's is in use."""
-    limits = target.limits
-    resident = plan.blocks_per_multiprocessor
-    most = min(
-        limits.shared_bytes_per_block,
-        limits.shared_bytes_per_multiprocessor // resident - limits.reserved_shared_bytes,
-    )
-    once = [h for h in plan.hand_overs if h.loop is None]
-    extra = sum(h.bytes + 2 * BARRIER_BYTES for h in once)
-    if used + extra > most // SHARED_ALIGNMENT * SHARED_ALIGNMENT:
-        return plan.hand_overs
-    return tuple(replace(h, stages=2) if h.loop is None else h for h in plan.hand_overs)
-
-
-def _entry_registers(threads: int, target: Target) -> int:
-    limits = target.limits
-    step = limits.register_granularity
-    return min(limits.registers_per_multiprocessor // threads, limits.registers_per_thread) // step * step
-
-
-def _persistent(kernel: Kernel, plan: Plan) -> bool:
-    """As the user says; else where one block fills a multiprocessor, and all blocks do the same work or draw their
-    tiles in the order of falling work."""
-    if any(isinstance(statement, Persistent) for statement in each_statement(kernel.body)):
-        return False
-    if kernel.persistent is not None:
-        return kernel.persistent
-    if plan.blocks_per_multiprocessor > 1:
-        return False
-    return plan.longest_first is not None or not uneven_axes(kernel)
-
-
-def _takes_turns(kernel: Kernel, plan: Plan, decisions: Decisions) -> bool:
-    """Whether the warpgroups alternate between gemms and element-wise work."""
-    loops = [s for s in each_statement(kernel.body) if isinstance(s, For) and s.kind == "pipelined"]
-    skewed = [loop for loop in loops if find_skew(loop, decisions, plan) is not None]
-    return plan.consumers > 1 and len(loops) == 1 and len(skewed) == 1
-
-
-def _registers(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target) -> Registers | None:
-    """The register budget: what the launch gives, what the producer returns, what the consumers take; None where the
-    launch gives every thread at least what a consumer could ask for.
-
-    Raises:
-        ProgramError: when the fragments do not fit the consumers' share.
-    """
-    assert target.setmaxnreg is not None
-    step = target.setmaxnreg.step
-    entry = _entry_registers(plan.threads * plan.blocks_per_multiprocessor, target)
-    needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
-    for producer in (PRODUCER_REGISTERS, target.setmaxnreg.minimum):
-        owned = entry * (plan.consumers + 1) - producer
-        consumer = min(owned // plan.consumers // step * step, target.setmaxnreg.maximum)
-        if consumer >= needed:
-            break
-    if consumer < needed - OVERHEAD_REGISTERS // 2:
-        wanted = fragment_registers(kernel, decisions)
-        raise ProgramError(
-            kernel.location,
-            f"the fragments take {wanted} registers a thread, but {plan.consumers} consumer warpgroup(s) beside a "
-            f"producer get {consumer} each on {target.name}",
-            remedy=f"use more threads (threads={kernel.threads * 2}) or a smaller tile",
-        )
-    return Registers(entry, producer, consumer) if consumer > entry else None

@@ -1,0 +1,115 @@
+"""How a warp-specialised kernel shares a multiprocessor: blocks that are resident together, their walk over the tiles,
+the registers of their roles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.diagnostics import ProgramError
+from tilegen.inference.decisions import Decisions
+from tilegen.ir.nodes import For, Kernel, Persistent
+from tilegen.schedule.analysis import each_statement
+from tilegen.schedule.plan import HandOver, Plan, Registers
+from tilegen.schedule.registers import fragment_registers
+from tilegen.schedule.skew import find_skew
+from tilegen.schedule.uneven import uneven_axes
+from tilegen.target import Target
+
+BARRIER_BYTES = 8
+SHARED_ALIGNMENT = 1024
+PRODUCER_REGISTERS = 40  # a loop of TMA loads with its tile coordinates; nvcc spills under 32
+MOST_RESIDENT = 2  # blocks a multiprocessor; three and four of smaller shares were no faster on the H200
+OVERHEAD_REGISTERS = 40  # addresses, loop counters and descriptors of a consumer
+
+
+def rounded(used: int) -> int:
+    """Bytes of shared memory with the padding of SharedStorage's alignment."""
+    return -(-used // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+
+
+def residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
+    """As many blocks a multiprocessor as shared memory and registers allow, at most MOST_RESIDENT."""
+    limits = target.limits
+    size = rounded(used) + limits.reserved_shared_bytes
+    needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
+    for resident in range(MOST_RESIDENT, 1, -1):
+        if (
+            resident * size > limits.shared_bytes_per_multiprocessor
+            or resident * plan.threads > limits.threads_per_multiprocessor
+        ):
+            continue
+        entry = _entry_registers(plan.threads * resident, target)
+        owned = entry * (plan.consumers + 1) - PRODUCER_REGISTERS
+        consumer = owned // plan.consumers // limits.register_granularity * limits.register_granularity
+        if min(consumer, limits.registers_per_thread) >= needed:
+            return resident
+    return 1
+
+
+def loaded_ahead(plan: Plan, target: Target, used: int) -> tuple[HandOver, ...]:
+    """What is loaded once a tile gets a second stage where shared memory has room: the next tile's is then on its way
+    while this one's is in use."""
+    limits = target.limits
+    resident = plan.blocks_per_multiprocessor
+    most = min(
+        limits.shared_bytes_per_block,
+        limits.shared_bytes_per_multiprocessor // resident - limits.reserved_shared_bytes,
+    )
+    once = [h for h in plan.hand_overs if h.loop is None]
+    extra = sum(h.bytes + 2 * BARRIER_BYTES for h in once)
+    if used + extra > most // SHARED_ALIGNMENT * SHARED_ALIGNMENT:
+        return plan.hand_overs
+    return tuple(replace(h, stages=2) if h.loop is None else h for h in plan.hand_overs)
+
+
+def _entry_registers(threads: int, target: Target) -> int:
+    limits = target.limits
+    step = limits.register_granularity
+    return min(limits.registers_per_multiprocessor // threads, limits.registers_per_thread) // step * step
+
+
+def is_persistent(kernel: Kernel, plan: Plan) -> bool:
+    """As the user says; else where one block fills a multiprocessor, and all blocks do the same work or draw their
+    tiles in the order of falling work."""
+    if any(isinstance(statement, Persistent) for statement in each_statement(kernel.body)):
+        return False
+    if kernel.persistent is not None:
+        return kernel.persistent
+    if plan.blocks_per_multiprocessor > 1:
+        return False
+    return plan.longest_first is not None or not uneven_axes(kernel)
+
+
+def takes_turns(kernel: Kernel, plan: Plan, decisions: Decisions) -> bool:
+    """Whether the warpgroups alternate between gemms and element-wise work."""
+    loops = [s for s in each_statement(kernel.body) if isinstance(s, For) and s.kind == "pipelined"]
+    skewed = [loop for loop in loops if find_skew(loop, decisions, plan) is not None]
+    return plan.consumers > 1 and len(loops) == 1 and len(skewed) == 1
+
+
+def registers_of(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target) -> Registers | None:
+    """The register budget: what the launch gives, what the producer returns, what the consumers take; None where the
+    launch gives every thread at least what a consumer could ask for.
+
+    Raises:
+        ProgramError: when the fragments do not fit the consumers' share.
+    """
+    assert target.setmaxnreg is not None
+    step = target.setmaxnreg.step
+    entry = _entry_registers(plan.threads * plan.blocks_per_multiprocessor, target)
+    needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
+    for producer in (PRODUCER_REGISTERS, target.setmaxnreg.minimum):
+        owned = entry * (plan.consumers + 1) - producer
+        consumer = min(owned // plan.consumers // step * step, target.setmaxnreg.maximum)
+        if consumer >= needed:
+            break
+    if consumer < needed - OVERHEAD_REGISTERS // 2:
+        wanted = fragment_registers(kernel, decisions)
+        raise ProgramError(
+            kernel.location,
+            f"the fragments take {wanted} registers a thread, but {plan.consumers} consumer warpgroup(s) beside a "
+            f"producer get {consumer} each on {target.name}",
+            remedy=f"use more threads (threads={kernel.threads * 2}) or a smaller tile",
+        )
+    return Registers(entry, producer, consumer) if consumer > entry else None
