@@ -86,6 +86,7 @@ REFUSED = [
     ("T.assume(X[0] > 0)", "T.assume takes comparisons of integers"),
     ("T.assume(N % -2 == 0)", "positive numbers"),
     ("T.assume(X)", "is a comparison"),
+    ('T.assume("N % 8 == 0")', "is a comparison"),
 ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import numpy as np
+
 from tilegen.frontend.calls import WordCall, handles
 from tilegen.frontend.values import is_expr, is_tile_value
 from tilegen.ir import build
@@ -28,7 +30,7 @@ def _assume(call: WordCall) -> None:
     if isinstance(value, Const):
         value = value.value
     if not is_expr(value):
-        if is_tile_value(value):
+        if is_tile_value(value) or not isinstance(value, bool | int | np.bool_):
             call.fail("condition", "the condition of T.assume is a comparison, such as T.assume(K % 8 == 0)")
         if not value:
             _refuse(call, node)
