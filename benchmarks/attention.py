@@ -69,7 +69,7 @@ SCHEDULES = tuple(
         "num_stages": 2,
         "persistent": persistent,
     }
-    for block_m, block_n in ((128, 128), (128, 176), (128, 96), (192, 128), (192, 64))
+    for block_m, block_n in ((128, 128), (128, 160), (128, 176), (128, 96), (192, 128))
     for persistent in (False, True)
 )
 
