@@ -89,9 +89,6 @@ class Table:
             raise self.error(key, expected, value)
         return tuple(value)  # type: ignore[arg-type]
 
-    def integer_or_integers(self, key: str) -> tuple[int, ...]:
-        return (self.integer(key),) if type(self._content.get(key)) is int else self.integers(key)
-
     def nested(self, key: str, n: int | None) -> Nested:
         """Nested lists of integers as tuples; the texts "n" and "n/8" stand for the atom's n."""
         return self._nested(key, self._take(key, "nested lists of integers"), n)

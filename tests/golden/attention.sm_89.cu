@@ -48,6 +48,7 @@ constexpr int kH = 32;
 constexpr int kD = 128;
 constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
 constexpr int kStages = 2;
+constexpr int kHKv = 32;
 constexpr float kScale = 0.12751743f;
 
 struct alignas(1024) SharedStorage {
@@ -178,25 +179,27 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int K_shared_column = 8 * (thread % 16);
   // where its row holds that column
   const int K_shared_place = (K_shared_column % kSwizzleColumns) ^ (8 * (K_shared_row % 8));
-  const half* K_shared_source = &K[i64(b) * 16777216 + i64(K_shared_row) * 4096 + i64(h) * kD + K_shared_column];
+  const half* K_shared_source =
+      &K[i64(b) * kSK * kHKv * kD + i64(K_shared_row) * kHKv * kD + i64(h) * kD + K_shared_column];
   const int V_shared_row = thread / 16;  // this thread's first chunk of V_shared
   const int V_shared_column = 8 * (thread % 16);
   // where its row holds that column
   const int V_shared_place = (V_shared_column % kSwizzleColumns) ^ (8 * (V_shared_row % 8));
-  const half* V_shared_source = &V[i64(b) * 16777216 + i64(V_shared_row) * 4096 + i64(h) * kD + V_shared_column];
+  const half* V_shared_source =
+      &V[i64(b) * kSK * kHKv * kD + i64(V_shared_row) * kHKv * kD + i64(h) * kD + V_shared_column];
   // Starts the loads of iteration j into a stage of the ring
   const auto load_tiles = [&](int stage, int j) {
     // attention.py:48  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
     for (int i = 0; i < 4; ++i)
       SM80_CP_ASYNC_CACHEGLOBAL::copy(
           &shared.K_shared[stage][K_shared_column / kSwizzleColumns][K_shared_row + 16 * i][K_shared_place],
-          &K_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096]);
+          &K_shared_source[i64(j * kBlockN) * kHKv * kD + i64(16 * i) * kHKv * kD]);
 
     // attention.py:65  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
     for (int i = 0; i < 4; ++i)
       SM80_CP_ASYNC_CACHEGLOBAL::copy(
           &shared.V_shared[stage][V_shared_column / kSwizzleColumns][V_shared_row + 16 * i][V_shared_place],
-          &V_shared_source[i64(j * kBlockN) * 4096 + i64(16 * i) * 4096]);
+          &V_shared_source[i64(j * kBlockN) * kHKv * kD + i64(16 * i) * kHKv * kD]);
   };
 
   // Prologue: the first stage

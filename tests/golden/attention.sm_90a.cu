@@ -328,8 +328,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
           descriptor_sw128(shared.Q_shared[stage_of(round)][0][kConsumerRows * consumer], 0, kAtomBytes);
       const u64 descriptor_b = descriptor_sw128(shared.K_shared[stage_of(done + j)], 0, kAtomBytes);
       warpgroup_arrive();
+      // in 16-byte units: A and B advance 16 columns, every 64 to the next group
 #pragma unroll
-      for (int kk = 0; kk < kD / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 columns
+      for (int kk = 0; kk < kD / 16; ++kk)
         SM90_64x128x16_F32F16F16_SS::fma(S, descriptor_a + 2 * (kk % 4) + sizeof(shared.Q_shared[0][0]) / 16 * (kk / 4),
                                          descriptor_b + 2 * (kk % 4) + sizeof(shared.K_shared[0][0]) / 16 * (kk / 4),
                                          kk > 0);

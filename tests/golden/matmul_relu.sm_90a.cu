@@ -261,8 +261,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     const u64 descriptor_b =
         descriptor_sw128(shared.B_shared[ring.stage], sizeof(shared.B_shared[0][0]), kAtomBytes128);
     warpgroup_arrive();
+    // in 16-byte units: A advances 16 columns, and 64 rows a repeat; B 16 rows
 #pragma unroll
-    for (int kk = 0; kk < kBlockK / 16; ++kk)  // in 16-byte units: A advances 16 columns, B 16 rows
+    for (int kk = 0; kk < kBlockK / 16; ++kk)
       for (int mi = 0; mi < 2; ++mi)
         SM90_64x128x16_F32F16F16_SS::fma(C_local[mi], descriptor_a + 2 * kk + 8 * kAtomBytes64 / 16 * mi,
                                          descriptor_b + 2 * kAtomBytes128 / 16 * kk, k > 0 || kk > 0);
@@ -300,8 +301,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     for (int group = 0; group < kBlockN / kSwizzleColumns; ++group)
       tma_store_2d(C, shared.C_shared[group], bx * kBlockN + group * kSwizzleColumns, by * kBlockM);
     tma_store_commit();
+    tma_store_wait_read();
   }
-  if (thread == 0) tma_store_wait_read();
 }
 
 // --------------------------------------------------------------------------------------------- host

@@ -44,10 +44,6 @@ class TileTransfer:
         return self.fragment.register_shape[0]
 
     @property
-    def store_elements(self) -> int:
-        return self.rows if self.transposes else self.piece
-
-    @property
     def loads(self) -> int:
         """Loads of a thread."""
         return self.blocks * self.rows

@@ -134,7 +134,7 @@ def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, ti
         Banner("producer"),
     ]
     first = c.operation("==", "warpgroup", 0)
-    consumer += finish_stores(context)
+    consumer = finish_stores(context, consumer)
     if context.plan.cluster_size > 1:
         leave = meet(context, "no block leaves while another one loads into it or arrives at its barriers")
         return [*head, IfC(first, producer, (Banner("consumers"), *consumer)), leave]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tilegen.inference.decisions import Decisions, PerNode
-from tilegen.ir.expressions import Const, Expr
+from tilegen.ir.expressions import Const
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Fill, For, Program, Stmt
 from tilegen.lower.fold_clear import FoldedClears
@@ -220,24 +220,6 @@ def _capitalised(word: str) -> str:
 Lowering = Callable[[Context, Stmt], list[CStmt]]
 
 
-def shared_element(context: Context, buffer: Buffer) -> CExpr:
-    """`shared.A_shared`, with the open ring stage's index where the buffer is a ring."""
-    tile = c.member("shared", buffer.name)
-    stage = context.ring_stage.get(buffer.name)
-    return tile if stage is None else c.index(tile, stage)
-
-
 def bind(context: Context, names: Mapping[str, CExpr]) -> None:
     """Lets IR variables be called by these expressions from here on."""
     context.environment.update(names)
-
-
-def tile_constants(context: Context, buffer: Buffer) -> tuple[CExpr, ...]:
-    """The extents of a tile, by constant names where the program has them."""
-    return tuple(
-        context.literal(extent) if isinstance(extent, Const) else Literal(0) for extent in buffer.shape
-    )
-
-
-def is_constant(expr: Expr) -> bool:
-    return isinstance(expr, Const)

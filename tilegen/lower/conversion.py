@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tilegen.errors import TilegenError
+from tilegen.ir.expressions import Cast, Expr, Load
 from tilegen.ir.nodes import Copy
-from tilegen.ir.types import DType
+from tilegen.ir.types import DType, float32
 from tilegen.lower.context import Context
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Reinterpret
@@ -29,3 +30,14 @@ def packed_pair(context: Context, copy: Copy, low: CExpr, high: CExpr) -> CExpr:
     if source == target:
         return Reinterpret(pair_type(target), low, const=True)
     return c.call(PAIRS[target.name][1], low, high)
+
+
+def stored_element(value: Expr) -> Load | None:
+    """The 16-bit element that a store writes as it is or rounds from fp32; None for any other value."""
+    match value:
+        case Load():
+            return value if value.dtype.bits == 16 else None
+        case Cast(Load() as load) if load.dtype == float32:
+            return load
+        case _:
+            return None

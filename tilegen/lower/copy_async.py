@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.inference.shared import CHUNK_BYTES, SharedLayout
-from tilegen.inference.vector_access import strides
 from tilegen.ir.affine import free_vars, interval
 from tilegen.ir.build import add, sub
 from tilegen.ir.nodes import Copy
@@ -16,7 +15,7 @@ from tilegen.lower import shared_tiles
 from tilegen.lower.bounds import inside_grid, kernel_ranges, may_begin_before
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
-from tilegen.lower.scalar import extent_expression, ranges, scalar
+from tilegen.lower.scalar import extent_expression, ranges, row_pitch, scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation, Prefix, StaticCast
 from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC, Scope
@@ -145,8 +144,8 @@ def _addresses(
     row_axis = region.kept[-2] if len(region.kept) > 1 else None
     fixed: list[CExpr] = []
     moving: list[CExpr] = []
-    for axis, step in enumerate(strides(buffer)):
-        stride = scalar(context, step)
+    for axis in range(buffer.rank):
+        stride = row_pitch(context, buffer, axis)
         here: list[CExpr] = []
         if variable in free_vars(region.offsets[axis]):
             moving.append(_scaled(scalar(context, region.offsets[axis]), stride))

@@ -15,7 +15,7 @@ from tilegen.lower.context import Context
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
 from tilegen.model.kernel import Constant
-from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC
+from tilegen.model.statements import CStmt, Declare, Expression, ForC
 
 UNIT = 16  # bytes, of a descriptor's address
 SWIZZLE_ROWS = 8  # after which a swizzle repeats
@@ -94,16 +94,7 @@ def gemm_parts(context: Context, gemm: Gemm, accumulate: CExpr) -> GemmParts:
     for name in (a_name, b_name):
         context.taken.pop(name)
     steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
-    return GemmParts(tuple(descriptors), body, steps, _advance_note(decision))
-
-
-def zero_accumulators(context: Context, gemm: Gemm) -> list[CStmt]:
-    """Sets the accumulators to 0, where the first instruction cannot do it."""
-    decision = context.decisions.gemms[gemm]
-    name = gemm.c.buffer.name
-    target = c.index(name, "r")
-    body: tuple[CStmt, ...] = (AssignC(target, Literal(0.0, "float")),)
-    return [ForC("r", Literal(0), Literal(decision.c.register_count), body, unroll=True)]
+    return GemmParts(tuple(descriptors), body, steps, _advance_note(context, gemm, decision))
 
 
 def _atom(context: Context, gemm: Gemm, decision: GemmDecision) -> str:
@@ -141,14 +132,22 @@ def _accumulate(first: CExpr, kk: CExpr) -> CExpr:
             return c.operation("||", first, c.operation(">", kk, 0))
 
 
-def _advance_note(decision: GemmDecision) -> str:
+def _advance_note(context: Context, gemm: Gemm, decision: GemmDecision) -> str:
+    """How the operands' descriptors move."""
+    b = _advance(context, gemm.b, decision.b_major)
     if decision.a_source == "register":
-        what = f"B advances 16 {'columns' if decision.b_major == 'K' else 'rows'}"
-    else:
-        a = "columns" if decision.a_major == "K" else "rows"
-        b = "columns" if decision.b_major == "K" else "rows"
-        what = f"A advances 16 {a}, B 16 {b}"
-    return f"in 16-byte units: {what}"
+        return f"in 16-byte units: B advances {b}"
+    a = _advance(context, gemm.a, decision.a_major)
+    if decision.repeats[0] > 1:
+        return f"in 16-byte units: A advances {a}, and 64 rows a repeat; B {b}"
+    return f"in 16-byte units: A and B advance {a}" if a == b else f"in 16-byte units: A advances {a}, B {b}"
+
+
+def _advance(context: Context, region: Region, major: str) -> str:
+    layout = context.decisions.layout(region.buffer)
+    if major != "K":
+        return f"{STEP} rows"
+    return f"{STEP} columns" + (f", every {layout.group} to the next group" if layout.groups > 1 else "")
 
 
 def _operand(context: Context, region: Region, decision: GemmDecision, which: str, kk: CExpr) -> _Operand:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.loops import Loop
-from tilegen.ir.expressions import Cast, Expr, Load, Var
+from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import Buffer, Store
-from tilegen.ir.types import float32
 from tilegen.lower import shared_tiles
 from tilegen.lower.addresses import shared_element_at
 from tilegen.lower.context import Context
-from tilegen.lower.conversion import PAIRS
+from tilegen.lower.conversion import PAIRS, stored_element
 from tilegen.lower.threads import register_part, thread_part
 from tilegen.model import build as c
 from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Reinterpret
@@ -80,7 +79,7 @@ def _recognised(context: Context, loop: Loop, partition: Fragment) -> _Matrices 
         return None
     match loop.body:
         case (Store(target, places, value),) if target.scope == "shared" and target.dtype.name in PAIRS:
-            load = _loaded(value)
+            load = stored_element(value)
         case _:
             return None
     names = tuple(place.name if isinstance(place, Var) else "" for place in places)
@@ -101,17 +100,6 @@ def _recognised(context: Context, loop: Loop, partition: Fragment) -> _Matrices 
         return None
     columns = inner[2].extent if len(inner) == 3 else 1
     return _Matrices(source, target, names != loop.names, columns)
-
-
-def _loaded(value: Expr) -> Load | None:
-    """The element that is stored, as it is or rounded to 16 bits."""
-    match value:
-        case Load():
-            return value if value.dtype.bits == 16 else None
-        case Cast(Load() as load) if load.dtype == float32:
-            return load
-        case _:
-            return None
 
 
 def _place(

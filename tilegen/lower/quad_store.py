@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.loops import Access, Loop
 from tilegen.inference.vector_access import aligned_elements, contiguous_axis
-from tilegen.ir.expressions import Cast, Expr, Load
 from tilegen.ir.nodes import Buffer, Store
-from tilegen.ir.types import float32
 from tilegen.lower.addresses import as_vector
 from tilegen.lower.context import Context
-from tilegen.lower.conversion import PAIRS
+from tilegen.lower.conversion import PAIRS, stored_element
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_names import element_names
 from tilegen.model import build as c
@@ -75,7 +73,7 @@ def _recognised(context: Context, loop: Loop, partition: Fragment) -> _Accumulat
         return None
     match loop.body:
         case (Store(target, indices, value),) if target.scope == "global" and target.dtype.name in PAIRS:
-            load = _loaded(value)
+            load = stored_element(value)
         case _:
             return None
     if load is None or load.buffer.scope != "fragment" or tuple(load.indices) != tuple(loop.vars):
@@ -88,17 +86,6 @@ def _recognised(context: Context, loop: Loop, partition: Fragment) -> _Accumulat
     if aligned_elements(store, loop.names, 1, context.decisions.divisors) != COLUMNS:
         return None
     return _Accumulator(load.buffer, store) if _is_accumulator(partition) else None
-
-
-def _loaded(value: Expr) -> Load | None:
-    """The element that is stored, as it is or rounded to 16 bits."""
-    match value:
-        case Load():
-            return value if value.dtype.bits == 16 else None
-        case Cast(Load() as load) if load.dtype == float32:
-            return load
-        case _:
-            return None
 
 
 def _is_accumulator(fragment: Fragment) -> bool:

@@ -5,7 +5,7 @@ Each consumer warpgroup stores the rows and columns that it computed, so that it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.ir.build import const
@@ -225,9 +225,14 @@ def _by_loop(context: Context, copy: Copy, staging: Staging) -> list[CStmt]:
     return lower_statement(context, inner)
 
 
-def finish_stores(context: Context) -> list[CStmt]:
-    """The block may end only when its shared tiles have been read."""
+def finish_stores(context: Context, body: list[CStmt]) -> list[CStmt]:
+    """The body with a wait behind it: the block may end only when its shared tiles have been read."""
     if not context.pending_stores:
-        return []
+        return body
     elected = c.operation("==", context.threads.name("thread"), 0)
-    return [IfC(elected, (Expression(c.call("tma_store_wait_read")),))]
+    wait = Expression(c.call("tma_store_wait_read"))
+    match body:
+        case [*others, IfC(condition, then, ()) as last] if condition == elected:
+            return [*others, replace(last, then=(*then, wait))]
+        case _:
+            return [*body, IfC(elected, (wait,))]
