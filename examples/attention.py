@@ -13,7 +13,16 @@ LOG2E = 1.4426950408889634
 
 @tilegen.jit
 def attention(
-    Q, K, V, causal: bool = False, block_M=None, block_N=None, num_stages=None, threads=None, persistent=None
+    Q,
+    K,
+    V,
+    causal: bool = False,
+    block_M=None,
+    block_N=None,
+    num_stages=None,
+    threads=None,
+    persistent=None,
+    hold_Q=None,
 ):
     B, S_q, S_k, H, H_kv, D = T.const("B, S_q, S_k, H, H_kv, D")
     Q: T.Tensor((B, S_q, H, D), T.float16)
@@ -27,10 +36,13 @@ def attention(
     block_M = block_M or (192 if D <= 64 and T.target().warpgroups else 128 if rows >= 192 else 64)
     block_N = block_N or (128 if rows >= 640 else 64 if rows >= 256 else 32)
     threads = threads or 2 * block_M
+    if hold_Q is None:  # in registers, where they suffice; measured: it pays where tiles are short
+        hold_Q = causal and T.target().warpgroups and threads == 256 and 64 < D <= 256 - block_N
     with T.Kernel(T.ceildiv(S_q, block_M), H, B, threads=threads, persistent=persistent) as (bx, h, b):
         Q_shared = T.alloc_shared((block_M, D), T.float16)
         K_shared = T.alloc_shared((block_N, D), T.float16)
         V_shared = T.alloc_shared((block_N, D), T.float16)
+        Q_local = T.alloc_fragment((block_M, D), T.float16) if hold_Q else Q_shared
         S = T.alloc_fragment((block_M, block_N), T.float32)
         P = T.alloc_fragment((block_M, block_N), T.float16)
         O_local = T.alloc_fragment((block_M, D), T.float32)
@@ -40,18 +52,22 @@ def attention(
         l = T.alloc_fragment((block_M,), T.float32)
         l_block = T.alloc_fragment((block_M,), T.float32)
         T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+        if hold_Q:
+            T.copy(Q_shared, Q_local)
         T.fill(O_local, 0)
         T.fill(l, 0)
         T.fill(m, -T.infinity(T.float32))
         keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
         for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages):
             T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
-            T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+            T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
             for i, n in T.Parallel(block_M, block_N):
                 last = T.min(bx * block_M + i + (S_k - S_q), S_k - 1) if causal else S_k - 1
                 S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
             T.copy(m, m_old)
             T.reduce_max(S, m, dim=1, clear=False)
+            for i in T.Parallel(block_M):  # moves once exp2 has grown 256 times: O is seldom rescaled
+                m[i] = T.if_then_else((m[i] - m_old[i]) * scale > 8, m[i], m_old[i])
             for i in T.Parallel(block_M):
                 alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
             for i, n in T.Parallel(block_M, block_N):
@@ -61,7 +77,8 @@ def attention(
                 l[i] = l[i] * alpha[i] + l_block[i]
             T.copy(S, P)
             for i, d in T.Parallel(block_M, D):
-                O_local[i, d] *= alpha[i]
+                if alpha[i] != 1:
+                    O_local[i, d] *= alpha[i]
             T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
             T.gemm(P, V_shared, O_local)
         for i in T.Parallel(block_M):

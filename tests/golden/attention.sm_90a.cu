@@ -1,12 +1,12 @@
 // attention: O, LSE from Q, K, V                                                      CUDA, sm_90a
 //
-// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 17696c59). Do not edit; regenerate with
+// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 a95abb61). Do not edit; regenerate with
 //   tilegen emit examples/attention.py:attention --target sm_90a --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
 //     S_k=4096 --dim H_kv=32 --set causal=True
 //
 // Launch     grid  min(tiles, multiprocessors), tiles = 4 * 32 * 32   (persistent, the longest tiles first)
 //            block 384 threads = 1 producer warpgroup + 2 consumer warpgroups
-//            dynamic shared memory 230,400 bytes; registers 168 at entry, then 40 (producer) and 232 (consumer)
+//            dynamic shared memory 197,632 bytes; registers 168 at entry, then 24 (producer) and 240 (consumer)
 //
 // Arguments  Q, K, V, O    fp16 [4, 4096, 32, 128] row-major, 16-byte aligned
 //            LSE           fp32 [4, 32, 4096] row-major
@@ -14,18 +14,17 @@
 //            A tensor that is written overlaps no other.
 //
 // Buffer             scope      shape               layout (Shape:Stride, elements)              bytes  bank conflicts
-// Q_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
+// Q_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
 // K_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
 // V_shared           shared     fp16 [2][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  65,536  0
 // O_shared           shared     fp16 [128, 128]     Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  32,768  0
+// Q_local, P         registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
 // S, O_local         registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
-// P                  registers  fp16 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
 // m, m_old, alpha, l registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8), 2 a thread
 //
-// Pipeline   producer: TMA into 2 stages of Q_shared once a tile, into 2 stages each of K_shared and V_shared ahead of
-//            loop j
-//            producer: draws the block's next tile from tile_counter, behind its loads for this one
-//            consumers: math by SM90_64x128x16_F32F16F16_SS and SM90_64x128x16_F32F16F16_RS
+// Pipeline   producer: TMA into Q_shared once a tile, into 2 stages each of K_shared and V_shared ahead of loop j
+//            producer: draws the block's next tile from tile_counter, ahead of its loads for this one
+//            consumers: math by SM90_64x128x16_F32F16F16_RS
 //            loop j is skewed: O_local of iteration j - 1 runs under the element-wise work on S of iteration j
 //            the 2 consumer warpgroups take turns to issue gemms: one multiplies while the other works
 
@@ -58,25 +57,25 @@ constexpr int kTilesBx = 32;  // T.ceildiv(S_q, block_M)
 constexpr int kH = 32;
 constexpr int kB = 4;
 constexpr int kSection = 16;  // blocks of the outer axes that run side by side
-constexpr int kStages = 2;
 constexpr int kD = 128;
-constexpr int kSwizzleColumns = 64;   // float16 elements in one 128-byte swizzle row
+constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
+constexpr int kStages = 2;
 constexpr int kEntryRegisters = 168;  // 65,536 over the resident threads, in steps of 8
-constexpr int kProducerRegisters = 40;
-constexpr int kConsumerRegisters = 232;
+constexpr int kProducerRegisters = 24;
+constexpr int kConsumerRegisters = 240;
 constexpr int kSQ = 4096;
 constexpr int kSK = 4096;
-constexpr u32 kAtomBytes = 8 * 128;  // 8 rows, the period of the 128-byte swizzle
-constexpr float kScale = 0.12751743f;
-constexpr int kTurnBarrier = 4;       // the first of the two that pass the turn to issue gemms
 constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
+constexpr u32 kAtomBytes = 8 * 128;   // 8 rows, the period of the 128-byte swizzle
+constexpr float kScale = 0.12751743f;
+constexpr int kTurnBarrier = 4;  // the first of the two that pass the turn to issue gemms
 
 struct alignas(1024) SharedStorage {
-  half Q_shared[kStages][kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
+  half Q_shared[kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
   half K_shared[kStages][kD / kSwizzleColumns][kBlockN][kSwizzleColumns];
   half V_shared[kStages][kD / kSwizzleColumns][kBlockN][kSwizzleColumns];
   half O_shared[kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
-  u64 Q_full[kStages], Q_empty[kStages];
+  u64 Q_full, Q_empty;
   u64 K_full[kStages], K_empty[kStages];
   u64 V_full[kStages], V_empty[kStages];
   u64 tile_full, tile_empty;
@@ -84,7 +83,7 @@ struct alignas(1024) SharedStorage {
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
-static_assert(kSharedBytes == 230400, "the shared memory that the header above states");
+static_assert(kSharedBytes == 197632, "the shared memory that the header above states");
 static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegisters * (1 + kConsumers),
               "the warpgroups ask for more registers than the block owns: setmaxnreg would wait for ever");
 
@@ -166,19 +165,16 @@ TILEGEN_DEVICE u64 descriptor_sw128(const void* tile, u32 leading_offset, u32 st
   TILEGEN_RUN8(d, 0), TILEGEN_RUN8(d, 8), TILEGEN_RUN8(d, 16), TILEGEN_RUN8(d, 24), TILEGEN_RUN8(d, 32), \
   TILEGEN_RUN8(d, 40), TILEGEN_RUN8(d, 48), TILEGEN_RUN8(d, 56)
 
-struct SM90_64x128x16_F32F16F16_SS {  // D[64, 128] (+)= A[64, 16] B[16, 128]; A K-major, B K-major in shared memory
-  static TILEGEN_DEVICE void fma(float (&d)[64], u64 a, u64 b, bool accumulate) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-                 TILEGEN_D64 ", %64, %65, p, 1, 1, 0, 0;\n}"
-                 : TILEGEN_OPERANDS_D64(d) : "l"(a), "l"(b), "r"(int(accumulate)));
-  }
-};
+// The dimension of a wgmma operand that is contiguous in shared memory; the value is the instruction's transpose bit
+enum class Major { K, MN };
 
-struct SM90_64x128x16_F32F16F16_RS {  // D[64, 128] (+)= A[64, 16] B[16, 128]; A in registers, B MN-major
+template <Major kMajorB>
+struct SM90_64x128x16_F32F16F16_RS {  // D[64, 128] (+)= A[64, 16] B[16, 128]; A in registers, B in shared memory
   static TILEGEN_DEVICE void fma(float (&d)[64], const u32 (&a)[4], u64 b, bool accumulate) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-                 TILEGEN_D64 ", {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
-                 : TILEGEN_OPERANDS_D64(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate)));
+                 TILEGEN_D64 ", {%64, %65, %66, %67}, %68, p, 1, 1, %70;\n}"
+                 : TILEGEN_OPERANDS_D64(d)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate)), "n"(int(kMajorB)));
   }
 };
 
@@ -216,10 +212,6 @@ TILEGEN_DEVICE int3 tile_coordinates(int tile, int bx_tiles, int h_tiles, int b_
   return {bx_tiles - 1 - local / width, other % h_tiles, other / h_tiles};
 }
 
-// Iteration t of a pipeline takes buffer t % kStages of its rings, for the (t / kStages)-th time
-TILEGEN_DEVICE u32 stage_of(u32 t) { return t % kStages; }
-TILEGEN_DEVICE u32 phase_of(u32 t) { return t / kStages % 2; }
-
 // Loads a tile, one column group after another; the barrier's phase ends with the last byte
 template <int kGroups, class Group>
 TILEGEN_DEVICE void load_tile(Group (&tile)[kGroups], const CUtensorMap& map, int c1, int c2, int c3, u64& barrier) {
@@ -227,6 +219,10 @@ TILEGEN_DEVICE void load_tile(Group (&tile)[kGroups], const CUtensorMap& map, in
   for (int group = 0; group < kGroups; ++group)
     tma_load_4d(tile[group], map, group * kSwizzleColumns, c1, c2, c3, barrier);
 }
+
+// Iteration t of a pipeline takes buffer t % kStages of its rings, for the (t / kStages)-th time
+TILEGEN_DEVICE u32 stage_of(u32 t) { return t % kStages; }
+TILEGEN_DEVICE u32 phase_of(u32 t) { return t / kStages % 2; }
 
 }  // namespace
 
@@ -242,9 +238,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     mbarrier_init(shared.tile_full, 1);
     mbarrier_init(shared.tile_empty, kConsumers * kWarpgroup);
+    mbarrier_init(shared.Q_full, 1);
+    mbarrier_init(shared.Q_empty, kConsumers);
     for (int stage = 0; stage < kStages; ++stage) {
-      mbarrier_init(shared.Q_full[stage], 1);
-      mbarrier_init(shared.Q_empty[stage], kConsumers);
       mbarrier_init(shared.K_full[stage], 1);
       mbarrier_init(shared.K_empty[stage], kConsumers);
       mbarrier_init(shared.V_full[stage], 1);
@@ -262,29 +258,31 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       int tile = blockIdx.x;
       for (int round = 0; tile < kTilesBx * kH * kB; ++round) {
         const auto [bx, h, b] = tile_coordinates(tile, kTilesBx, kH, kB);
+        // The next tile that no block has; the first ones went by the block's index
+        const int drawn = gridDim.x + atomicAdd(tile_counter, 1);
 
-        // attention.py:42  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
-        mbarrier_wait(shared.Q_empty[stage_of(round)], phase_of(round) ^ 1);  // passes at once the first time
-        load_tile(shared.Q_shared[stage_of(round)], Q, h, bx * kBlockM, b, shared.Q_full[stage_of(round)]);
+        // attention.py:54  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+        mbarrier_wait(shared.Q_empty, (round % 2) ^ 1);  // passes at once the first time
+        load_tile(shared.Q_shared, Q, h, bx * kBlockM, b, shared.Q_full);
 
         const int keys = min((bx + 1) * kBlockM, kSK);
         const int j_tiles = (keys + kBlockN - 1) / kBlockN;
 
-        // attention.py:47  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+        // attention.py:61  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
 #pragma unroll 1
         for (int j = 0; j < j_tiles; ++j) {
-          // attention.py:48  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+          // attention.py:62  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
           mbarrier_wait(shared.K_empty[stage_of(done + j)], phase_of(done + j) ^ 1);
           load_tile(shared.K_shared[stage_of(done + j)], K, h, j * kBlockN, b, shared.K_full[stage_of(done + j)]);
 
-          // attention.py:65  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+          // attention.py:82  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
           mbarrier_wait(shared.V_empty[stage_of(done + j)], phase_of(done + j) ^ 1);
           load_tile(shared.V_shared[stage_of(done + j)], V, h, j * kBlockN, b, shared.V_full[stage_of(done + j)]);
         }
         done += j_tiles;
 
-        // The next tile that no block has; the first ones went by the block's index
-        tile = gridDim.x + atomicAdd(tile_counter, 1);
+        // Tells the consumers
+        tile = drawn;
         mbarrier_wait(shared.tile_empty, (round % 2) ^ 1);
         shared.next_tile = tile;
         mbarrier_arrive(shared.tile_full);
@@ -308,50 +306,59 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
     // [r] is row kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2),
     // column 2 * (lane % 4) + r % 2 + 8 * (r / 4)
+    alignas(4) half Q_local[64], P[64];
     float S[64];
-    alignas(4) half P[64];
-    float O_local[64] = {};  // attention.py:43  T.fill(O_local, 0)
+    float O_local[64] = {};  // attention.py:57  T.fill(O_local, 0)
     // [r] is element kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r
-    float m[2] = {-infinity(), -infinity()};  // attention.py:45  T.fill(m, -T.infinity(T.float32))
+    float m[2] = {-infinity(), -infinity()};  // attention.py:59  T.fill(m, -T.infinity(T.float32))
     float m_old[2], alpha[2];
-    float l[2] = {};  // attention.py:44  T.fill(l, 0)
+    float l[2] = {};  // attention.py:58  T.fill(l, 0)
 
-    // attention.py:46  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+    mbarrier_wait(shared.Q_full, round % 2);
+
+    // attention.py:56  T.copy(Q_shared, Q_local)
+#pragma unroll
+    for (int r = 0; r < 64; r += 2) {
+      const int row = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2);
+      const int column = 2 * (lane % 4) + 8 * (r / 4);
+      *reinterpret_cast<u32*>(&Q_local[r]) = *reinterpret_cast<const u32*>(
+          &shared.Q_shared[column / kSwizzleColumns][row][(column % kSwizzleColumns) ^ (8 * (row % 8))]);
+    }
+    named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
+    if (thread == 0) mbarrier_arrive(shared.Q_empty);
+
+    // attention.py:60  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
     const int keys = min((bx + 1) * kBlockM, kSK);
     const int j_tiles = (keys + kBlockN - 1) / kBlockN;
-    mbarrier_wait(shared.Q_full[stage_of(round)], phase_of(round));
 
     const auto issue_S = [&](int j) {
-      // attention.py:49  T.gemm(Q_shared, K_shared, S, transpose_B=True, clear_accum=True)
+      // attention.py:63  T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
       mbarrier_wait(shared.K_full[stage_of(done + j)], phase_of(done + j));
-      const u64 descriptor_a =
-          descriptor_sw128(shared.Q_shared[stage_of(round)][0][kConsumerRows * consumer], 0, kAtomBytes);
       const u64 descriptor_b = descriptor_sw128(shared.K_shared[stage_of(done + j)], 0, kAtomBytes);
       warpgroup_arrive();
-      // in 16-byte units: A and B advance 16 columns, every 64 to the next group
 #pragma unroll
-      for (int kk = 0; kk < kD / 16; ++kk)
-        SM90_64x128x16_F32F16F16_SS::fma(S, descriptor_a + 2 * (kk % 4) + sizeof(shared.Q_shared[0][0]) / 16 * (kk / 4),
-                                         descriptor_b + 2 * (kk % 4) + sizeof(shared.K_shared[0][0]) / 16 * (kk / 4),
-                                         kk > 0);
+      for (int kk = 0; kk < kD / 16; ++kk)  // in 16-byte units: B advances 16 columns, every 64 to the next group
+        SM90_64x128x16_F32F16F16_RS<Major::K>::fma(
+            S, reinterpret_cast<const u32(&)[4]>(Q_local[8 * kk]),
+            descriptor_b + 2 * (kk % 4) + sizeof(shared.K_shared[0][0]) / 16 * (kk / 4), kk > 0);
       warpgroup_commit();
     };
 
     const auto issue_O_local = [&](int j) {
-      // attention.py:66  T.gemm(P, V_shared, O_local)
+      // attention.py:83  T.gemm(P, V_shared, O_local)
       mbarrier_wait(shared.V_full[stage_of(done + j)], phase_of(done + j));
       const u64 descriptor_b =
           descriptor_sw128(shared.V_shared[stage_of(done + j)], sizeof(shared.V_shared[0][0]), kAtomBytes);
       warpgroup_arrive();
 #pragma unroll
       for (int kk = 0; kk < kBlockN / 16; ++kk)  // in 16-byte units: B advances 16 rows
-        SM90_64x128x16_F32F16F16_RS::fma(O_local, reinterpret_cast<const u32(&)[4]>(P[8 * kk]),
-                                         descriptor_b + 2 * kAtomBytes / 16 * kk, true);
+        SM90_64x128x16_F32F16F16_RS<Major::MN>::fma(O_local, reinterpret_cast<const u32(&)[4]>(P[8 * kk]),
+                                                    descriptor_b + 2 * kAtomBytes / 16 * kk, true);
       warpgroup_commit();
     };
 
     const auto work_beside = [&, bx = bx](int j) {
-      // attention.py:52  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+      // attention.py:66  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
       // where the mask hides something
       if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
 #pragma unroll
@@ -363,10 +370,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         }
       }
 
-      // attention.py:53  T.copy(m, m_old)
+      // attention.py:67  T.copy(m, m_old)
       for (int r = 0; r < 2; ++r) m_old[r] = m[r];
 
-      // attention.py:54  T.reduce_max(S, m, dim=1, clear=False)
+      // attention.py:68  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
       for (int r = 0; r < 64; r += 2) m[r / 2 % 2] = fmaxf(m[r / 2 % 2], fmaxf(S[r], S[r + 1]));
       for (int r = 0; r < 2; ++r) {
@@ -374,24 +381,30 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         m[r] = fmaxf(m[r], __shfl_xor_sync(~0u, m[r], 2));
       }
 
-      // attention.py:56  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
+      // attention.py:70  m[i] = T.if_then_else((m[i] - m_old[i]) * scale > 8, m[i], m_old[i])
+      for (int r = 0; r < 2; ++r) m[r] = (m[r] - m_old[r]) * kScale > 8.0f ? m[r] : m_old[r];
+      // attention.py:72  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
       for (int r = 0; r < 2; ++r) alpha[r] = exp2_approx((m_old[r] - m[r]) * kScale);
-      // attention.py:58  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+      // attention.py:74  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
 #pragma unroll
       for (int r = 0; r < 64; ++r) S[r] = exp2_approx(S[r] * kScale - m[r / 2 % 2] * kScale);
-      // attention.py:61  l[i] = l[i] * alpha[i] + l_block[i]
+      // attention.py:77  l[i] = l[i] * alpha[i] + l_block[i]
       for (int r = 0; r < 2; ++r) l[r] *= alpha[r];
-      // attention.py:59  T.reduce_sum(S, l_block, dim=1)
+      // attention.py:75  T.reduce_sum(S, l_block, dim=1)
 #pragma unroll
       for (int r = 0; r < 64; r += 2) l[r / 2 % 2] += S[r] + S[r + 1];
     };
 
-    const auto work_after = [&]() {  // attention.py:62  T.copy(S, P)
+    const auto work_after = [&]() {  // attention.py:78  T.copy(S, P)
 #pragma unroll
       for (int r = 0; r < 64; r += 2) *reinterpret_cast<half2*>(&P[r]) = __floats2half2_rn(S[r], S[r + 1]);
-      // attention.py:64  O_local[i, d] *= alpha[i]
+
+      // attention.py:81  O_local[i, d] *= alpha[i]
+      if (__any_sync(~0u, alpha[0] != 1.0f || alpha[1] != 1.0f)) {  // else no row of the warp asks for it
 #pragma unroll
-      for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
+        for (int r = 0; r < 64; ++r)
+          if (alpha[r / 2 % 2] != 1.0f) O_local[r] *= alpha[r / 2 % 2];
+      }
     };
 
     // First iteration: nothing runs beside it yet
@@ -404,7 +417,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     work_after();
 
     // Main loop: S of iteration j beside O_local of the iteration before it
-    for (int j = 1; j < j_tiles; ++j) {  // attention.py:47
+    for (int j = 1; j < j_tiles; ++j) {  // attention.py:61
       named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
       issue_S(j);
       issue_O_local(j - 1);
@@ -424,22 +437,21 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     warpgroup_wait<0>();
     if (thread == 0) mbarrier_arrive(shared.V_empty[stage_of(done + j_tiles - 1)]);
 
-    // attention.py:59: the lanes of a row add up the sums that each has kept
+    // attention.py:75: the lanes of a row add up the sums that each has kept
     for (int r = 0; r < 2; ++r) {
       l[r] += __shfl_xor_sync(~0u, l[r], 1);
       l[r] += __shfl_xor_sync(~0u, l[r], 2);
     }
-    if (thread == 0) mbarrier_arrive(shared.Q_empty[stage_of(round)]);
 
     // Epilogue
-    // attention.py:68  alpha[i] = 1 / l[i]
+    // attention.py:85  alpha[i] = 1 / l[i]
     for (int r = 0; r < 2; ++r) alpha[r] = 1.0f / l[r];
 
-    // attention.py:70  O_local[i, d] *= alpha[i]
+    // attention.py:87  O_local[i, d] *= alpha[i]
 #pragma unroll
     for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
 
-    // attention.py:71  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+    // attention.py:88  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
     if (thread == 0) tma_store_wait_read();  // O_shared of the previous tile has been read
     named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
     const int row = kConsumerRows * consumer + 16 * warp + lane % 16;
@@ -459,7 +471,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       tma_store_commit();
     }
 
-    // attention.py:73  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+    // attention.py:90  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,7 +28,9 @@ from tilegen.toolchain import CompileResult, ToolMissing, build_cuda, build_hip,
 
 Status = Literal["ok", "slow", "finding", "skipped"]
 _STYLES: dict[Status, str] = {"ok": "green", "slow": "yellow", "finding": "bold red", "skipped": "yellow"}
-_SERIALISED = "C7511"  # ptxas's note that it found no registers to let wgmma instructions overlap
+_SERIALISED = re.compile(
+    r"\((C75\d\d)\)[^\n]*instructions are serialized"
+)  # ptxas's note that no wgmma overlaps
 _EMULATE = "emulate "
 _SCHEDULES: tuple[tuple[Any, Any], ...] = (
     ("reverse", "eager"),
@@ -153,9 +156,9 @@ def _compiled(emission: Emission, what: str, compile_it: Callable[[], CompileRes
     detail = f"{result.registers} registers, {result.spills} spilled" if result.kernels else "compiles"
     if result.scalar_spills:
         detail += f", {result.scalar_spills} scalar ones kept in vector registers"
-    serialised = _SERIALISED in result.log
-    if serialised:
-        detail += ", wgmma serialised for want of registers"
+    serialised = _SERIALISED.search(result.log)
+    if serialised is not None:
+        detail += f", wgmma serialised (ptxas {serialised[1]})"
     return Verdict(emission.target.name, what, "slow" if serialised or result.spills else "ok", detail)
 
 

@@ -14,8 +14,8 @@ from tilegen.lower.pipeline_warp_specialised import (
     meet,
     producer_role,
     register_budget,
-    stage_count,
 )
+from tilegen.lower.rings import stage_count
 from tilegen.lower.shared_tiles import buffer_member
 from tilegen.lower.statements import lower_statements
 from tilegen.lower.tiles import TileLoop, bind_coordinates, reuses_tiles, tile_loop
@@ -121,7 +121,9 @@ def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, ti
     register_budget(context)
     setup = initialise_barriers(context, reuses_tiles(context))
     producer = producer_role(context, kernel, tiles)
-    consumer = consumer_role(context, kernel, folded, tiles, lambda: fragment_declarations(context, kernel))
+    consumer = consumer_role(
+        context, kernel, folded, tiles, lambda chosen: fragment_declarations(context, kernel, chosen)
+    )
     context.members += barrier_members(context, reuses_tiles(context))
     # From a shuffle, ptxas knows that the lanes of a warp agree: roles do not diverge, so that ring positions and
     # descriptors stay in uniform registers.

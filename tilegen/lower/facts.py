@@ -88,7 +88,9 @@ def _producer_lines(plan: Plan) -> list[str]:
         parts.append(f"into {' and '.join(stages)} ahead of loop {loop}")
     lines = [f"producer: TMA {', '.join(parts)}"] if parts else []
     if plan.draws_tiles:
-        lines.append("producer: draws the block's next tile from tile_counter, behind its loads for this one")
+        lines.append(
+            "producer: draws the block's next tile from tile_counter, ahead of its loads for this one"
+        )
     return lines
 
 
@@ -105,6 +107,10 @@ def _skew_lines(context: Context) -> list[str]:
             f"loop {var} is skewed: {second} of iteration {var} - 1 runs under the element-wise work on {first} of "
             f"iteration {var}"
         )
+        if plan.next_tile is not None:
+            lines.append(
+                f"the first {first} of a tile is issued behind the last {second} of the tile before it"
+            )
         if plan.turns:
             lines.append(
                 f"the {plan.consumers} consumer warpgroups take turns to issue gemms: one multiplies while "

@@ -4,6 +4,7 @@ become initial values.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilegen.inference.decisions import PerNode
@@ -72,17 +73,19 @@ class _Array:
     comment: str
 
 
-def fragment_declarations(context: Context, kernel: Kernel) -> list[CStmt]:
-    """The register arrays. `float C_local[2][64];  // [mi][r] is row …, column …`; arrays that are alike stand together
-    below one comment."""
+def fragment_declarations(
+    context: Context, kernel: Kernel, chosen: Callable[[str], bool] = lambda name: True
+) -> list[CStmt]:
+    """The register arrays whose names are `chosen`. `float C_local[2][64];  // [mi][r] is row …, column …`; arrays that
+    are alike stand together below one comment."""
     language = context.target.language
-    arrays = [_array(context, buffer, kernel) for buffer in fragments_in_use(context)]
+    arrays = [_array(context, buffer, kernel) for buffer in fragments_in_use(context) if chosen(buffer.name)]
     out: list[CStmt] = []
     for elements in dict.fromkeys((array.elements, len(array.shape)) for array in arrays):
         alike = [array for array in arrays if (array.elements, len(array.shape)) == elements]
         out += _alike(alike)
     for buffer in kernel.allocations:
-        if buffer.scope == "local":
+        if buffer.scope == "local" and chosen(buffer.name):
             shape = tuple(Literal(extent) for extent in buffer.extents)
             out.append(Declare(type_name(buffer.dtype, language), buffer.name, dimensions=shape))
     return out

@@ -6,6 +6,7 @@ from tilegen.inference.loops import as_loop
 from tilegen.ir.nodes import Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.element_loop import lower_loop
+from tilegen.lower.vote import lower_voted
 from tilegen.model.statements import CStmt
 
 
@@ -13,4 +14,5 @@ def lower_parallel(context: Context, statement: Stmt) -> list[CStmt]:
     """The code of an element-wise statement."""
     loop = as_loop(statement)
     assert loop is not None, "only element-wise statements are registered here"
-    return lower_loop(context, loop)
+    voted = lower_voted(context, loop)
+    return lower_loop(context, loop) if voted is None else voted

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.ir.nodes import Copy, For, Gemm, If, Kernel, Let, Persistent, Stmt
 from tilegen.lower import rings
+from tilegen.lower.across_tiles import Declarations, lower_across
 from tilegen.lower.consumers import Consumers, shares_loads
 from tilegen.lower.context import Context, constant_name
 from tilegen.lower.dtypes import type_name
@@ -18,7 +19,7 @@ from tilegen.lower.shared_hazards import SharedHazards
 from tilegen.lower.shared_tiles import extent_constants
 from tilegen.lower.skewed_loop import first_turn
 from tilegen.lower.statements import lower_statement
-from tilegen.lower.tile_draw import draw_barriers, draw_members, draw_next, take_next
+from tilegen.lower.tile_draw import draw, draw_barriers, draw_members, hand_on, take_next
 from tilegen.lower.tile_loader import load_whole
 from tilegen.lower.tiles import TileLoop, cluster_constant, persistent_tiles, reuses_tiles
 from tilegen.lower.tma import lower_load
@@ -193,20 +194,11 @@ def stage_bytes(context: Context, hand_over: HandOver) -> CExpr:
     return Name(name)
 
 
-def stage_count(context: Context, hand_over: HandOver) -> CExpr:
-    """The constant for a ring's depth: kStages where all rings are equally deep."""
-    if hand_over.stages == 1:
-        return Literal(1)
-    depths = {h.stages: None for h in context.plan.hand_overs if h.stages > 1}
-    name = "kStages" if len(depths) == 1 else constant_name(hand_over.name) + "Stages"
-    return context.constant(name, hand_over.stages)
-
-
 def barrier_members(context: Context, reused: bool) -> list[SharedMember]:
     """The full and empty barriers in SharedStorage."""
     members = []
     for hand_over in context.plan.hand_overs:
-        shape = (stage_count(context, hand_over),) if hand_over.stages > 1 else ()
+        shape = (rings.stage_count(context, hand_over),) if hand_over.stages > 1 else ()
         kinds = ("full", "empty") if hand_over.loop is not None or reused else ("full",)
         for kind in kinds:
             name = hand_over.barrier("full" if kind == "full" else "empty")
@@ -219,17 +211,17 @@ def initialise_barriers(context: Context, reused: bool) -> list[CStmt]:
     context.primitive("mbarrier_init")
     context.primitive("fence_barrier_init")
     single: list[CStmt] = draw_barriers(context)
-    rings: dict[CExpr, list[CStmt]] = {}
+    deep: dict[CExpr, list[CStmt]] = {}
     for hand_over in context.plan.hand_overs:
         kinds = [("full", c.expr(1)), ("empty", _releases(context, hand_over))]
         for kind, arrivals in kinds if hand_over.loop is not None or reused else kinds[:1]:
             barrier = c.member("shared", hand_over.barrier("full" if kind == "full" else "empty"))
-            depth = stage_count(context, hand_over)
+            depth = rings.stage_count(context, hand_over)
             if hand_over.stages > 1:
                 barrier = c.index(barrier, "stage")
             initialise = Expression(c.call("mbarrier_init", barrier, arrivals))
-            (rings.setdefault(depth, []) if hand_over.stages > 1 else single).append(initialise)
-    loops = [ForC("stage", Literal(0), depth, tuple(inner)) for depth, inner in rings.items()]
+            (deep.setdefault(depth, []) if hand_over.stages > 1 else single).append(initialise)
+    loops = [ForC("stage", Literal(0), depth, tuple(inner)) for depth, inner in deep.items()]
     body = (*single, *loops, Expression(c.call("fence_barrier_init")))
     return [IfC(c.operation("==", "threadIdx.x", 0), body), meet(context)]
 
@@ -258,7 +250,7 @@ def ring_states(context: Context, phase: int, reused: bool, comment: str = "") -
         if (hand_over.loop is None and not reused) or rings.counted(context, hand_over):
             continue
         context.helper("ring_state")
-        depth = stage_count(context, hand_over)
+        depth = rings.stage_count(context, hand_over)
         text = depth.name if isinstance(depth, Name) else "1"
         ring = f"RingState<{text}>"
         out.append(Declare(ring, hand_over.ring, c.call(ring, phase), comment=comment))
@@ -272,7 +264,7 @@ def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CS
     rings.enter(context, rings.outside_loops(context), Literal(0))
     issue = [
         *ring_states(context, 1, reuses_tiles(context), "every stage starts empty"),
-        *_walk(context, tiles, producer.block(tiles.body(kernel)), draw_next),
+        *_walk(context, tiles, [*draw(context), *producer.block(tiles.body(kernel))], hand_on),
     ]
     context.ring_stage.clear()
     release: list[CStmt] = []
@@ -284,10 +276,10 @@ def producer_role(context: Context, kernel: Kernel, tiles: TileLoop) -> tuple[CS
 
 
 def _walk(
-    context: Context, tiles: TileLoop, body: list[CStmt], draw: Callable[[Context], list[CStmt]]
+    context: Context, tiles: TileLoop, body: list[CStmt], go_on: Callable[[Context], list[CStmt]]
 ) -> list[CStmt]:
-    """A role's walk over the block's tiles; `draw` comes to the next one where that is drawn."""
-    following = draw(context) if context.plan.draws_tiles else []
+    """A role's walk over the block's tiles; `go_on` comes to the next one where that is drawn."""
+    following = go_on(context) if context.plan.draws_tiles else []
     counter = rings.ROUND if rings.counts_tiles(context) else ""
     whole = tiles.wrap(context, [*body, *rings.count_on(context)], following, counter)
     return [*rings.counters(context), *whole]
@@ -298,7 +290,7 @@ def consumer_role(
     kernel: Kernel,
     folded: FoldedClears,
     tiles: TileLoop,
-    declare: Callable[[], list[CStmt]],
+    declare: Declarations,
 ) -> list[CStmt]:
     """The code of the computing warpgroups, after the names of their threads."""
     acquire: list[CStmt] = []
@@ -312,18 +304,28 @@ def consumer_role(
 
     hazards = SharedHazards(context)
     consumers = Consumers(context, lower_statement, accumulate, hazards, reused=reuses_tiles(context))
+    if context.plan.next_tile is not None:
+        walk = lower_across(consumers, kernel, tiles, context.plan.next_tile, declare)
+    else:
+        walk = _consumers_walk(consumers, kernel, tiles, declare)
+    context.ring_stage.clear()
+    rest = [*ring_states(context, 0, reuses_tiles(context)), *first_turn(context), *walk]
+    return [*acquire, *context.threads.declarations(rest), *rest]
+
+
+def _consumers_walk(
+    consumers: Consumers, kernel: Kernel, tiles: TileLoop, declare: Declarations
+) -> list[CStmt]:
+    """One tile after another."""
+    context = consumers.context
     rings.enter(context, rings.outside_loops(context), Literal(0))
     body = consumers.block(tiles.body(kernel))
     if consumers.outstanding:
         body += consumers.settle(len(consumers.outstanding))
     body += consumers.end_of_tile() if reuses_tiles(context) else []
-    context.ring_stage.clear()
-    declarations = declare()  # after the body, which says what alignment vector accesses want
-    start = [Blank()] if tiles.repeats else []
-    rest = [
-        *ring_states(context, 0, reuses_tiles(context)),
-        *first_turn(context),
-        *start,
-        *_walk(context, tiles, [*start, *declarations, Blank(), *body], take_next),
-    ]
-    return [*acquire, *context.threads.declarations(rest), *rest]
+    declarations = declare(
+        lambda name: True
+    )  # after the body, which says what alignment vector accesses want
+    start: list[CStmt] = [Blank()] if tiles.repeats else []
+    whole = _walk(context, tiles, [*start, *declarations, Blank(), *body], take_next)
+    return [*start, *whole]

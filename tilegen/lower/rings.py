@@ -15,7 +15,7 @@ from typing import Literal
 
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import For
-from tilegen.lower.context import Context
+from tilegen.lower.context import Context, constant_name
 from tilegen.lower.loops import LoopHead
 from tilegen.lower.tiles import reuses_tiles
 from tilegen.model import build as c
@@ -45,6 +45,8 @@ def counted(context: Context, hand_over: HandOver) -> bool:
 
 
 def _counts(context: Context, hand_over: HandOver) -> bool:
+    if context.plan.next_tile is not None:
+        return False  # the consumers are at two tiles at once
     loop, stages = hand_over.loop, hand_over.stages
     depths = {one.stages for one in context.plan.hand_overs if one.stages > 1}
     if loop is None:
@@ -115,6 +117,15 @@ def trip_count(context: Context, loop: For, head: LoopHead) -> tuple[list[CStmt]
             head = replace(head, stop=Name(name))
         context.trips[loop.var.name] = head.stop
     return declared, head
+
+
+def stage_count(context: Context, hand_over: HandOver) -> CExpr:
+    """The constant for a ring's depth: kStages where all rings are equally deep."""
+    if hand_over.stages == 1:
+        return Number(1)
+    depths = {h.stages: None for h in context.plan.hand_overs if h.stages > 1}
+    name = "kStages" if len(depths) == 1 else constant_name(hand_over.name) + "Stages"
+    return context.constant(name, hand_over.stages)
 
 
 def position(context: Context, hand_over: HandOver, part: Part) -> CExpr:

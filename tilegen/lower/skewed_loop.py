@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilegen.ir.nodes import For, Gemm, Stmt
@@ -20,71 +21,105 @@ from tilegen.schedule.skew import Skew
 if TYPE_CHECKING:
     from tilegen.lower.consumers import Consumers
 
+Call = Callable[[CExpr], list[CStmt]]  # the code of an iteration
+
 
 def lower_skewed(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) -> list[CStmt]:
     """The loop's code."""
-    context = consumers.context
-    context.primitive("warpgroup_wait")
-    first_tiles = _hand_overs(consumers, loop, skew.first)
-    second_tiles = _hand_overs(consumers, loop, skew.second)
-    start: CExpr = head.start
-    variable = Name(head.variable)
     out: list[CStmt] = []
-    issue_first = _issue(consumers, out, head, skew.first, first_tiles)
-    issue_second = _issue(consumers, out, head, skew.second, second_tiles)
-    early = _work(consumers, out, "work_beside", head, skew.early)
-    late = _work(consumers, out, "work_after", head, skew.late)
-    mine, next_turn = _turns(consumers)
-
-    def settled(pending: int, tiles: list[HandOver], iteration: CExpr, comment: str = "") -> list[CStmt]:
-        wait = Expression(c.call("warpgroup_wait", template=(pending,)), comment=comment)
-        rings.enter(context, tiles, iteration)
-        return [wait, *(code for tile in tiles for code in consumers.release(tile))]
-
-    first = [
-        Comment("First iteration: nothing runs beside it yet"),
-        *mine,
-        *issue_first(start),
-        *next_turn,
-        *settled(0, first_tiles, start),
-        *early(start),
-        *late(start),
-    ]
-    result, earlier = skew.first.c.buffer.name, skew.second.c.buffer.name
-    before = c.sub(variable, 1)
-    main = ForC(
-        head.variable,
-        c.add(start, 1),
-        head.stop,
-        (
-            *mine,
-            *issue_first(variable),
-            *issue_second(before),
-            *next_turn,
-            Blank(),
-            *settled(1, first_tiles, variable, f"{result} is there, {earlier} is still under way"),
-            *early(variable),
-            Blank(),
-            *settled(0, second_tiles, before),
-            *late(variable),
-        ),
-        comment=head.comment,
-    )
+    pieces = SkewedLoop.of(consumers, loop, head, skew)
+    pieces.declare_first(out)
+    pieces.declare_others(out)
     end = c.sub(head.stop, 1)
-    awaited = [tile for tile in second_tiles if not rings.entered_once(context, tile)]
+    awaited = [tile for tile in pieces.second_tiles if not rings.entered_once(consumers.context, tile)]
     last = [
         Comment("Last iteration's second gemm"),
-        *issue_second(end),
-        *settled(0, awaited, end),
+        *pieces.issue_second(end),
+        *pieces.settled(0, awaited, end),
     ]
-    title = Comment(
-        f"Main loop: {result} of iteration {head.variable} beside {earlier} of the iteration before it"
-    )
-    whole: list[CStmt] = [*first, Blank(), title, main, Blank(), *last]
+    first = [
+        Comment("First iteration: nothing runs beside it yet"),
+        *pieces.in_turn(pieces.issue_first(head.start)),
+    ]
+    whole: list[CStmt] = [*first, *pieces.first_work(), Blank(), *pieces.main(), Blank(), *last]
     out.append(Blank())
     if head.runs:
         return [*out, *whole]
     return [*out, IfC(head.condition, tuple(whole))]
+
+
+@dataclass(slots=True)
+class SkewedLoop:
+    """The pieces of a skewed loop; what issues gemms and works on their results is declared as lambdas first."""
+
+    consumers: Consumers
+    head: LoopHead
+    skew: Skew
+    first_tiles: list[HandOver]
+    second_tiles: list[HandOver]
+    issue_first: Call = field(default=lambda iteration: [])
+    issue_second: Call = field(default=lambda iteration: [])
+    early: Call = field(default=lambda iteration: [])
+    late: Call = field(default=lambda iteration: [])
+
+    @staticmethod
+    def of(consumers: Consumers, loop: For, head: LoopHead, skew: Skew) -> SkewedLoop:
+        consumers.context.primitive("warpgroup_wait")
+        first, second = (_hand_overs(consumers, loop, gemm) for gemm in (skew.first, skew.second))
+        return SkewedLoop(consumers, head, skew, first, second)
+
+    @property
+    def variable(self) -> CExpr:
+        return Name(self.head.variable)
+
+    def declare_first(self, out: list[CStmt]) -> None:
+        """Declares what issues the first gemm."""
+        self.issue_first = _issue(self.consumers, out, self.head, self.skew.first, self.first_tiles)
+
+    def declare_others(self, out: list[CStmt]) -> None:
+        """Declares what issues the second gemm, and the element-wise work."""
+        self.issue_second = _issue(self.consumers, out, self.head, self.skew.second, self.second_tiles)
+        self.early = _work(self.consumers, out, "work_beside", self.head, self.skew.early)
+        self.late = _work(self.consumers, out, "work_after", self.head, self.skew.late)
+
+    def in_turn(self, issued: list[CStmt]) -> list[CStmt]:
+        """Gemms issued when it is the warpgroup's turn."""
+        mine, next_turn = _turns(self.consumers)
+        return [*mine, *issued, *next_turn]
+
+    def settled(
+        self, pending: int, tiles: list[HandOver], iteration: CExpr, comment: str = ""
+    ) -> list[CStmt]:
+        """Waits for all but the last `pending` gemms, and lets tiles go."""
+        wait = Expression(c.call("warpgroup_wait", template=(pending,)), comment=comment)
+        rings.enter(self.consumers.context, tiles, iteration)
+        return [wait, *(code for tile in tiles for code in self.consumers.release(tile))]
+
+    def first_work(self) -> list[CStmt]:
+        """The first iteration, once its first gemm is issued."""
+        start = self.head.start
+        return [*self.settled(0, self.first_tiles, start), *self.early(start), *self.late(start)]
+
+    def main(self) -> list[CStmt]:
+        """The iterations behind the first one, without the last one's second gemm."""
+        first, second = self.skew.first.c.buffer.name, self.skew.second.c.buffer.name
+        before = c.sub(self.variable, 1)
+        issued = [*self.issue_first(self.variable), *self.issue_second(before)]
+        body = (
+            *self.in_turn(issued),
+            Blank(),
+            *self.settled(
+                1, self.first_tiles, self.variable, f"{first} is there, {second} is still under way"
+            ),
+            *self.early(self.variable),
+            Blank(),
+            *self.settled(0, self.second_tiles, before),
+            *self.late(self.variable),
+        )
+        head = self.head
+        title = f"Main loop: {first} of iteration {head.variable} beside {second} of the iteration before it"
+        start = c.add(head.start, 1)
+        return [Comment(title), ForC(head.variable, start, head.stop, body, comment=head.comment)]
 
 
 def _turns(consumers: Consumers) -> tuple[list[CStmt], list[CStmt]]:
@@ -137,9 +172,7 @@ def _hand_overs(consumers: Consumers, loop: For, gemm: Gemm) -> list[HandOver]:
     ]
 
 
-def _issue(
-    consumers: Consumers, out: list[CStmt], head: LoopHead, gemm: Gemm, tiles: list[HandOver]
-) -> Callable[[CExpr], list[CStmt]]:
+def _issue(consumers: Consumers, out: list[CStmt], head: LoopHead, gemm: Gemm, tiles: list[HandOver]) -> Call:
     """Declares a lambda that waits for the gemm's tiles and issues it; returns what calls it. The names that the code
     takes are the lambda's own."""
     context = consumers.context
@@ -160,7 +193,7 @@ def _lambda(name: str, body: list[CStmt], parameter: str = "") -> CStmt:
 
 def _work(
     consumers: Consumers, out: list[CStmt], name: str, head: LoopHead, statements: tuple[Stmt, ...]
-) -> Callable[[CExpr], list[CStmt]]:
+) -> Call:
     """Declares the statements as a lambda over the loop variable; returns what calls it."""
     if not statements:
         return lambda iteration: []
@@ -169,9 +202,7 @@ def _work(
     return _declared(out, context.name(name), head, body)
 
 
-def _declared(
-    out: list[CStmt], name: str, head: LoopHead, body: list[CStmt]
-) -> Callable[[CExpr], list[CStmt]]:
+def _declared(out: list[CStmt], name: str, head: LoopHead, body: list[CStmt]) -> Call:
     """Declares a lambda over the loop variable, if it uses that; returns what calls it."""
     used = head.variable in names(body)
     out += [Blank(), _lambda(name, body, head.variable if used else "")]

@@ -162,6 +162,8 @@ def quoted(statement: Stmt) -> Location:
     match statement:
         case ParallelFor(body=(*_, Store() | AtomicElement() as last)) if last.location.line:
             return last.location
+        case ParallelFor(body=(If(then=(*_, Store() as last), otherwise=()),)) if last.location.line:
+            return last.location
         case If(then=(inner,)) if guards_mask(statement):
             return quoted(inner)
         case _:

@@ -1,7 +1,8 @@
 """Tiles drawn from a counter in global memory, by the blocks of a persistent kernel whose tiles differ in work.
 
-The producer draws the block's next tile when it has issued the loads of this one, and hands its number to the consumers
-through shared memory: a full barrier tells that it is there, an empty one that every consumer thread has read it.
+The producer draws the block's next tile before it issues the loads of this one, and hands its number to the consumers
+behind them, through shared memory: a full barrier tells that it is there, an empty one that every consumer thread has
+read it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from tilegen.lower.context import Context
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import SharedMember, TensorArgument
-from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Expression
+from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Declare, Expression
 
 COUNTER = "tile_counter"
 _NUMBER, _FULL, _EMPTY = "next_tile", "tile_full", "tile_empty"
+_DRAWN = "drawn"
 DRAW_MEMBERS = (_NUMBER, _FULL, _EMPTY)
-NAMES = (COUNTER, *DRAW_MEMBERS)
+NAMES = (COUNTER, *DRAW_MEMBERS, _DRAWN)
 
 
 def draw_members(context: Context) -> list[SharedMember]:
@@ -42,18 +44,28 @@ def draw_barriers(context: Context) -> list[CStmt]:
     ]
 
 
-def draw_next(context: Context) -> list[CStmt]:
-    """The producer's part, behind its loads."""
-    for name in ("mbarrier_wait", "mbarrier_arrive"):
-        context.primitive(name)
+def draw(context: Context) -> list[CStmt]:
+    """The producer's draw, ahead of a tile's loads: its answer comes while they are issued."""
+    if not context.plan.draws_tiles:
+        return []
     context.scratch[COUNTER] = TensorArgument(
         COUNTER, int32, (Literal(1),), None, "scratch", int32.bytes, zeroed=True
     )
     drawn = c.operation("+", "gridDim.x", c.call("atomicAdd", COUNTER, 1))
     return [
-        Blank(),
         Comment("The next tile that no block has; the first ones went by the block's index"),
-        AssignC(Name("tile"), drawn),
+        Declare("int", _DRAWN, drawn, const=True),
+    ]
+
+
+def hand_on(context: Context) -> list[CStmt]:
+    """What the producer does with it, behind the loads."""
+    for name in ("mbarrier_wait", "mbarrier_arrive"):
+        context.primitive(name)
+    return [
+        Blank(),
+        Comment("Tells the consumers"),
+        AssignC(Name("tile"), Name(_DRAWN)),
         _wait(_EMPTY, c.operation("^", _phase(), 1)),
         AssignC(c.member("shared", _NUMBER), Name("tile")),
         Expression(c.call("mbarrier_arrive", c.member("shared", _FULL))),

@@ -32,7 +32,8 @@ class Dialect:
     prefix: str  # of the runtime's functions and constants
     suffix: str  # of the file
     shuffle: str  # the lane's partner is lane ^ mask
-    shuffle_mask: bool  # shuffles take a mask of the lanes that take part
+    any_lane: str  # whether a lane of the warp has something other than 0
+    lane_mask: bool  # both take a mask of the lanes that take part
     native_functions: Mapping[str, str]
     half_functions: Mapping[str, str]  # of 16-bit floats, without a detour through float32
 
@@ -51,8 +52,15 @@ class Dialect:
 
     def shuffle_xor(self, value: CExpr, mask: CExpr) -> CExpr:
         """`value` of the lane whose number differs by `mask`."""
-        lanes: tuple[CExpr, ...] = (Name("~0u"),) if self.shuffle_mask else ()
-        return CallC(Name(self.shuffle), (*lanes, value, mask))
+        return CallC(Name(self.shuffle), (*self._lanes, value, mask))
+
+    def any_of_warp(self, condition: CExpr) -> CExpr:
+        """Whether the condition holds for a lane of the warp."""
+        return CallC(Name(self.any_lane), (*self._lanes, condition))
+
+    @property
+    def _lanes(self) -> tuple[CExpr, ...]:
+        return (Name("~0u"),) if self.lane_mask else ()
 
 
 SHORT_NAMES = {
@@ -92,7 +100,8 @@ CUDA = Dialect(
     prefix="cuda",
     suffix="cu",
     shuffle="__shfl_xor_sync",
-    shuffle_mask=True,
+    any_lane="__any_sync",
+    lane_mask=True,
     native_functions={"exp2": "exp2_approx"},
     half_functions={"max": "__hmax", "min": "__hmin"},
 )
@@ -107,7 +116,8 @@ HIP = Dialect(
     prefix="hip",
     suffix="hip",
     shuffle="__shfl_xor",
-    shuffle_mask=False,
+    any_lane="__any",
+    lane_mask=False,
     native_functions={},
     half_functions={},
 )

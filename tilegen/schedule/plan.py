@@ -64,6 +64,15 @@ class Registers:
     consumer: int
 
 
+@dataclass(frozen=True, slots=True)
+class NextTile:
+    """What the consumers issue of their next tile behind the last gemm of this one: the statements `begin`, which fill
+    the operands of the first gemm of the skewed `loop`, and that gemm."""
+
+    loop: For
+    begin: tuple[Stmt, ...]
+
+
 @dataclass(slots=True)
 class Plan:
     """How the kernel runs."""
@@ -84,6 +93,7 @@ class Plan:
     tma: PerNode[Copy, bool] = field(default_factory=PerNode)  # copies that the TMA unit does
     staging: PerNode[Copy | AtomicTile, Staging] = field(default_factory=PerNode)
     draws_tiles: bool = False  # persistent blocks draw their next tile from a counter
+    next_tile: NextTile | None = None  # what of it runs beside the end of this tile, in a persistent kernel
     turns: bool = False  # the consumer warpgroups take turns at issuing the gemms of a skewed loop
     deferred: tuple[DeferredSum, ...] = ()  # sums whose lanes meet behind their loop
     reasons: list[str] = field(default_factory=list)

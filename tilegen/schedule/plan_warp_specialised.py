@@ -12,6 +12,7 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Let, Persistent, Program, Stmt
+from tilegen.schedule.across_tiles import deepened, next_tile, ready
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
 from tilegen.schedule.clusters import multicasts
 from tilegen.schedule.plan import HandOver, Plan, Staging
@@ -23,6 +24,7 @@ from tilegen.schedule.residency import (
     loaded_ahead,
     registers_of,
     residency,
+    room,
     rounded,
     takes_turns,
 )
@@ -76,12 +78,24 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     if plan.cluster_size == 1:
         plan.longest_first = longest_first(kernel, target)
     plan.persistent = is_persistent(kernel, plan)
-    if plan.persistent:
-        plan.hand_overs = loaded_ahead(plan, target, used)
     plan.draws_tiles = plan.persistent and plan.longest_first is not None
+    if plan.persistent:
+        _run_ahead(kernel, plan, decisions, target, used)
     plan.turns = takes_turns(kernel, plan, decisions)
     plan.registers = registers_of(kernel, plan, decisions, target)
     return plan
+
+
+def _run_ahead(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> None:
+    """What of the next tile begins while this one ends: its loads, and where it pays its first gemm."""
+    plan.hand_overs = loaded_ahead(kernel, plan, target, used)
+    found = next_tile(kernel, plan, decisions)
+    if found is None:
+        return
+    used += sum((h.stages - 1) * (h.bytes + 2 * BARRIER_BYTES) for h in plan.hand_overs if h.loop is None)
+    deeper = deepened(plan, found, room(plan, target, used))
+    if ready(deeper, found):
+        plan.hand_overs, plan.next_tile = deeper, found
 
 
 # ------------------------------------------------------------------------------------------- loads

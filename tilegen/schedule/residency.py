@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.nodes import For, Kernel, Persistent
-from tilegen.schedule.analysis import each_statement
+from tilegen.ir.nodes import Copy, For, If, Kernel, Persistent
+from tilegen.schedule.analysis import each_statement, reads
 from tilegen.schedule.plan import HandOver, Plan, Registers
 from tilegen.schedule.registers import fragment_registers
 from tilegen.schedule.skew import find_skew
@@ -47,20 +47,35 @@ def residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, 
     return 1
 
 
-def loaded_ahead(plan: Plan, target: Target, used: int) -> tuple[HandOver, ...]:
+def loaded_ahead(kernel: Kernel, plan: Plan, target: Target, used: int) -> tuple[HandOver, ...]:
     """What is loaded once a tile gets a second stage where shared memory has room: the next tile's is then on its way
-    while this one's is in use."""
+    while this one's is in use. What threads copy to registers is out of use at once."""
+    once = [h for h in plan.hand_overs if h.loop is None and not _goes_to_registers(kernel, h)]
+    extra = sum(h.bytes + 2 * BARRIER_BYTES for h in once)
+    if extra > room(plan, target, used):
+        return plan.hand_overs
+    return tuple(replace(h, stages=2) if any(h is one for one in once) else h for h in plan.hand_overs)
+
+
+def _goes_to_registers(kernel: Kernel, hand_over: HandOver) -> bool:
+    """Whether copies to fragments are all that reads a hand-over's tiles."""
+    return all(
+        isinstance(statement, Copy) and statement.target.buffer.scope == "fragment"
+        for statement in each_statement(kernel.body)
+        if not isinstance(statement, For | If | Persistent)
+        and any(buffer.name in hand_over.buffers for buffer in reads(statement))
+    )
+
+
+def room(plan: Plan, target: Target, used: int) -> int:
+    """Bytes of shared memory that a block may still take without costing a resident one."""
     limits = target.limits
-    resident = plan.blocks_per_multiprocessor
     most = min(
         limits.shared_bytes_per_block,
-        limits.shared_bytes_per_multiprocessor // resident - limits.reserved_shared_bytes,
+        limits.shared_bytes_per_multiprocessor // plan.blocks_per_multiprocessor
+        - limits.reserved_shared_bytes,
     )
-    once = [h for h in plan.hand_overs if h.loop is None]
-    extra = sum(h.bytes + 2 * BARRIER_BYTES for h in once)
-    if used + extra > most // SHARED_ALIGNMENT * SHARED_ALIGNMENT:
-        return plan.hand_overs
-    return tuple(replace(h, stages=2) if h.loop is None else h for h in plan.hand_overs)
+    return most // SHARED_ALIGNMENT * SHARED_ALIGNMENT - used
 
 
 def _entry_registers(threads: int, target: Target) -> int:

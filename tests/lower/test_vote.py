@@ -1,0 +1,126 @@
+"""Element-wise statements under a condition of their rows: a warp votes, and the result is what each row asks for."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from emulation import Array, emulated, generated, kernel_text
+
+import tilegen.language as T
+
+EVERY_TARGET = ("sm_80", "sm_89", "sm_90a", "gfx90a", "gfx942", "gfx950")
+
+
+def scaled(X, A, rows=16, threads=128):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    A: T.Tensor((M,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(M, rows), threads=threads) as b:
+        x = T.alloc_fragment((rows, N), T.float32)
+        a = T.alloc_fragment((rows,), T.float32)
+        T.copy(X[b * rows, 0], x)
+        T.copy(A[b * rows], a)
+        for i, j in T.Parallel(rows, N):
+            if a[i] != 1:
+                x[i, j] *= a[i]
+        T.copy(x, Y[b * rows, 0])
+    return Y
+
+
+def shifted(X, A, rows=16, threads=128):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    A: T.Tensor((M,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(M, rows), threads=threads) as b:
+        x = T.alloc_fragment((rows, N), T.float32)
+        a = T.alloc_fragment((rows,), T.float32)
+        T.copy(X[b * rows, 0], x)
+        T.copy(A[b * rows], a)
+        for i, j in T.Parallel(rows, N):
+            if a[i] > 1 and a[i] < 4:
+                x[i, j] = x[i, j] + a[i]
+        T.copy(x, Y[b * rows, 0])
+    return Y
+
+
+def half(X, A, rows=16, threads=128):
+    """The condition speaks of columns too."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    A: T.Tensor((M,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(M, rows), threads=threads) as b:
+        x = T.alloc_fragment((rows, N), T.float32)
+        a = T.alloc_fragment((rows,), T.float32)
+        T.copy(X[b * rows, 0], x)
+        T.copy(A[b * rows], a)
+        for i, j in T.Parallel(rows, N):
+            if a[i] + j < 100:
+                x[i, j] *= a[i]
+        T.copy(x, Y[b * rows, 0])
+    return Y
+
+
+def _inputs(rows: int = 70, columns: int = 512) -> list[Array]:
+    rng = np.random.default_rng(3)
+    a = rng.integers(0, 6, rows).astype(np.float32)
+    a[16:48] = 1  # whole warps with nothing to do
+    x = rng.standard_normal((rows, columns)).astype(np.float32)
+    x[20, :4] = np.inf, -np.inf, np.nan, -0.0
+    return [x, a]
+
+
+def _columns(x: Array) -> Array:
+    return np.arange(x.shape[1])[None]
+
+
+CASES = {
+    "scaled": (scaled, lambda x, a: x * a),
+    "shifted": (shifted, lambda x, a: np.where((a > 1) & (a < 4), x + a, x)),
+    "half": (half, lambda x, a: np.where(a + _columns(x) < 100, x * a, x)),
+}
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET)
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_right(name: str, target: str, require_tool: Any) -> None:
+    require_tool("host_compiler")
+    program, expected = CASES[name]
+    x, a = _inputs()
+    with np.errstate(invalid="ignore"):
+        wanted = expected(x, a[:, None])
+    for threads in (128, 256):
+        (found,) = emulated(program, target, [x, a], {"schedule": "reverse"}, threads=threads)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("target", "threads", "vote"), [("sm_90a", 128, "__any_sync(~0u, "), ("gfx942", 256, "__any(")]
+)
+def test_a_warp_votes(target: str, threads: int, vote: str) -> None:
+    """Sixteen rows among four warps, or four waves."""
+    for program in (scaled, shifted):
+        text = kernel_text(generated(program, target, _inputs(64), threads=threads))
+        assert text.count(f"if ({vote}") == 1
+    assert "if (a[mi] != 1.0f)" not in kernel_text(generated(scaled, target, _inputs(64))), (
+        "times 1 changes nothing"
+    )
+    assert "if (a[mi] > 1.0f && a[mi] < 4.0f)" in kernel_text(
+        generated(shifted, target, _inputs(64), threads=threads)
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "parameters"),
+    [(half, {}), (scaled, {"rows": 64}), (scaled, {"rows": 16, "threads": 1024})],
+    ids=["of columns too", "many rows a thread", "few elements a row"],
+)
+def test_each_element_asks(program: Any, parameters: dict[str, int]) -> None:
+    text = kernel_text(generated(program, "sm_90a", _inputs(64), **parameters))
+    assert "__any_sync" not in text and "if (a[" in text

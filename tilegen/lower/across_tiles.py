@@ -1,0 +1,130 @@
+"""The consumers' walk over drawn tiles of which the next one begins while this one ends: its first gemm is issued
+behind the last gemm of this tile, and multiplies during the epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tilegen.ir.nodes import Kernel
+from tilegen.lower import rings
+from tilegen.lower.loops import loop_head
+from tilegen.lower.skewed_loop import SkewedLoop
+from tilegen.lower.statements import after_loop
+from tilegen.lower.tile_draw import take_next
+from tilegen.lower.tiles import TileLoop
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Lambda, Literal, Name
+from tilegen.model.statements import (
+    Blank,
+    Break,
+    Comment,
+    CStmt,
+    Declare,
+    Expression,
+    ForC,
+    IfC,
+)
+from tilegen.schedule.analysis import reads, writes
+from tilegen.schedule.plan import HandOver, NextTile
+from tilegen.schedule.skew import find_skew
+
+if TYPE_CHECKING:
+    from tilegen.lower.consumers import Consumers
+
+_ALWAYS: CExpr = Literal(True, "bool")
+Declarations = Callable[[Callable[[str], bool]], list[CStmt]]
+
+
+def lower_across(
+    consumers: Consumers, kernel: Kernel, tiles: TileLoop, found: NextTile, declare: Declarations
+) -> list[CStmt]:
+    """The walk. `declare` gives the declarations of the fragments whose names a predicate chooses."""
+    context, loop = consumers.context, found.loop
+    skew = find_skew(loop, context.decisions, context.plan)
+    assert skew is not None
+    early = dict.fromkeys([skew.first.c.buffer.name, *_written(found)])
+    at = next(position for position, statement in enumerate(kernel.body) if statement is loop)
+    others = tuple(s for s in kernel.body[:at] if not any(s is one for one in found.begin))
+
+    ahead: list[CStmt] = []
+    rings.enter(context, rings.outside_loops(context), Literal(0))
+    begin_code = consumers.block(found.begin)
+    kept = _kept(consumers, found)
+    head_of_tile = consumers.block(others)
+    pieces = SkewedLoop.of(consumers, loop, loop_head(context, loop), skew)
+    pieces.declare_first(ahead)
+    begin = context.name("begin_tile")
+    start = [*(consumers.wait(hand_over, "full") for hand_over in kept), *begin_code]
+    start += pieces.issue_first(pieces.head.start)
+    ahead += [Blank(), Declare("auto", begin, Lambda((), tuple(start)), const=True)]
+    call = Expression(c.call(begin))
+
+    lambdas: list[CStmt] = []
+    pieces.declare_others(lambdas)
+    work = [
+        Comment(
+            f"First iteration: its {skew.first.c.buffer.name} is under way since the end of the tile before"
+        ),
+        *pieces.first_work(),
+        Blank(),
+        *pieces.main(),
+        *(code for hand_over in kept for code in consumers.release(hand_over)),
+    ]
+    end = c.sub(pieces.head.stop, 1)
+    rings.enter(context, pieces.second_tiles, end)
+    finish = context.name("finish")
+    ending = [code for hand_over in pieces.second_tiles for code in consumers.release(hand_over)]
+    ending += [*after_loop(context, loop), *consumers.block(kernel.body[at + 1 :])]
+    lambdas += [Blank(), Declare("auto", finish, Lambda((), tuple(ending)), const=True)]
+    finished = Expression(c.call(finish))
+
+    alone = (*pieces.issue_second(end), *pieces.settled(0, [], end), finished, Break())
+    second = skew.second.c.buffer.name
+    beside = [
+        Comment(f"The last {second} of this tile, and the first {skew.first.c.buffer.name} of the next one"),
+        *pieces.in_turn([*pieces.issue_second(end), call]),
+        *pieces.settled(1, [], end, f"{second} is there"),
+        finished,
+        *consumers.end_of_tile(),
+    ]
+    last = IfC(
+        c.operation(">=", "tile", tiles.count),
+        alone,
+        comment="ptxas wants the same wgmma under way on all paths",
+    )
+    inside = [
+        *tiles.coordinates(context, Name("tile")),
+        Blank(),
+        *declare(lambda name: name not in early),
+        Blank(),
+        *head_of_tile,
+        *lambdas,
+        Blank(),
+        *work,
+        *take_next(context),
+        last,
+        Blank(),
+        *beside,
+    ]
+    first = [Declare("int", "tile", c.expr("blockIdx.x")), *pieces.in_turn([call])]
+    walk = ForC(rings.ROUND, Literal(0), _ALWAYS, tuple(inside), condition=_ALWAYS)
+    return [*declare(lambda name: name in early), *ahead, Blank(), *first, walk]
+
+
+def _written(found: NextTile) -> list[str]:
+    return [buffer.name for statement in found.begin for buffer in writes(statement)]
+
+
+def _kept(consumers: Consumers, found: NextTile) -> list[HandOver]:
+    """What is loaded once a tile and read by the first gemm all along: let go behind the loop."""
+    plan = consumers.context.plan
+    copied = [b.name for s in found.begin if plan.hand_over_of(s) is None for b in reads(s)]  # type: ignore[arg-type]
+    return [
+        hand_over
+        for hand_over in plan.hand_overs
+        if hand_over.loop is None
+        and any(any(copy is s for s in found.begin) for copy in hand_over.copies)
+        and not any(name in copied for name in hand_over.buffers)
+    ]
