@@ -358,8 +358,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
       for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
-        for (int r = 0; r < 16; ++r)
-          if (alpha[0] != 1.0f) O_local[0][ni][r] *= alpha[0];
+        for (int r = 0; r < 16; ++r) O_local[0][ni][r] *= alpha[0];
     }
 
     // attention.py:83  T.gemm(P, V_shared, O_local)

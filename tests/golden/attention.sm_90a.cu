@@ -402,8 +402,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       // attention.py:81  O_local[i, d] *= alpha[i]
       if (__any_sync(~0u, alpha[0] != 1.0f || alpha[1] != 1.0f)) {  // else no row of the warp asks for it
 #pragma unroll
-        for (int r = 0; r < 64; ++r)
-          if (alpha[r / 2 % 2] != 1.0f) O_local[r] *= alpha[r / 2 % 2];
+        for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
       }
     };
 

@@ -123,13 +123,14 @@ def test_the_hopper_gemm_is_short() -> None:
 
 
 def test_hopper_attention_is_short() -> None:
-    """A tile a block takes 480 lines; tiles drawn from a counter, and counted from one to the next, 53 more."""
+    """A tile a block without a mask takes 461 lines, 30 more with one; tiles one after another take 36 more, and tiles
+    drawn from a counter 17 beside those."""
     kernel = load_kernel(str(ROOT / ATTENTION.kernel))
     specs = [T.Tensor(shape, "float16") for shape in ATTENTION.shapes]
-    for causal in (False, True):
-        a_tile_a_block = kernel.emit(*specs, target="sm_90a", causal=causal, persistent=False)
-        assert len(a_tile_a_block.source.splitlines()) <= 480
-    assert len(emitted(ATTENTION, "sm_90a").source.splitlines()) <= 533
+    most = {(False, False): 461, (True, False): 491, (False, None): 497, (True, None): 544}
+    for (causal, persistent), lines in most.items():
+        emitted_file = kernel.emit(*specs, target="sm_90a", causal=causal, persistent=persistent)
+        assert len(emitted_file.source.splitlines()) <= lines
 
 
 @pytest.mark.parametrize("target", TARGETS)
