@@ -16,6 +16,7 @@ from tilegen.inference.loops import Access, Loop, as_loop
 from tilegen.inference.operations import registered
 from tilegen.ir.expressions import Expr, Load, Var
 from tilegen.ir.nodes import (
+    AddPartials,
     Buffer,
     Copy,
     CustomOperation,
@@ -248,6 +249,8 @@ class _Placement:
 
     def _touches(self, statement: Stmt) -> tuple[Touches, Touches]:
         """How a statement reads and writes shared buffers."""
+        if isinstance(statement, AddPartials):  # what it touches in shared memory is its scratch
+            return {}, {}
         loop = as_loop(statement)
         partition = self.decisions.loops.get(loop.node) if loop is not None else None
         if loop is None or partition is None or self.carried(statement):
@@ -279,6 +282,8 @@ class _Placement:
         names = [buffer.name for buffer in (self.decisions.exchanges.get(statement) or {}).values()]
         if isinstance(statement, Reduce) and statement in self.decisions.partials:
             names.append(self.decisions.partials[statement])
+        if isinstance(statement, AddPartials) and self.tracked(statement.partials.name):
+            names.append(statement.partials.name)
         return tuple(names)
 
 

@@ -316,7 +316,7 @@ def consumer_role(
     body = consumers.block(tiles.body(kernel))
     if consumers.outstanding:
         body += consumers.settle(len(consumers.outstanding))
-    body += consumers.end_of_tile() if reuses_tiles(context) else []
+    body += hazards.end_of_iteration(({}, {}), tiles.body(kernel)) if reuses_tiles(context) else []
     context.ring_stage.clear()
     declarations = declare()  # after the body, which says what alignment vector accesses want
     start = [Blank()] if tiles.repeats else []
