@@ -98,7 +98,7 @@ def _dtypes(gemm: Gemm) -> tuple[str, str, str]:
 def _choice(gemm: Gemm, threads: int, target: Target) -> tuple[MmaAtom, tuple[int, int], int] | None:
     """The instruction, the waves (along m, along n), and the parts of k."""
     waves = threads // target.limits.warp_size
-    for parts in part_counts(gemm, waves, LEAST_DEPTH):
+    for parts in part_counts(gemm, waves, LEAST_DEPTH, target):
         found = _of_tile(gemm, waves // parts, gemm.extents[2] // parts, target)
         if found is not None:
             return *found, parts

@@ -32,14 +32,14 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
         return "mma.sync takes a transposed A only from shared memory"
     if gemm.b.buffer.scope == "fragment" and gemm.transpose_b:
         return "mma.sync takes a transposed B only from shared memory"
-    if _partition(gemm, threads // target.limits.warp_size) is None:
+    if _partition(gemm, threads // target.limits.warp_size, target) is None:
         return cannot_share(gemm, threads // target.limits.warp_size, "warps")
     return None
 
 
-def _partition(gemm: Gemm, warps: int) -> tuple[int, int, int] | None:
+def _partition(gemm: Gemm, warps: int, target: Target) -> tuple[int, int, int] | None:
     """(warps along m, along n, parts of k)."""
-    for parts in part_counts(gemm, warps, DEPTH):
+    for parts in part_counts(gemm, warps, DEPTH, target):
         found = _of_tile(gemm, warps // parts)
         if found is not None:
             return *found, parts
@@ -72,7 +72,7 @@ def _of_tile(gemm: Gemm, warps: int) -> tuple[int, int] | None:
 def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     """The decision for a gemm that `why_not` has nothing against."""
     m, n, k = gemm.extents
-    partition = _partition(gemm, threads // target.limits.warp_size)
+    partition = _partition(gemm, threads // target.limits.warp_size, target)
     assert partition is not None
     along_m, along_n, parts = partition
     own_k = k // parts

@@ -38,14 +38,14 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
     if not any(atom.capability == "wgmma" for atom in target.mma_atoms_for(*dtypes)):
         return f"wgmma has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"
-    if _partition(gemm, threads // size) is None:
+    if _partition(gemm, threads // size, target) is None:
         return cannot_share(gemm, threads // size, "warpgroups")
     return None
 
 
-def _partition(gemm: Gemm, warpgroups: int) -> tuple[int, int, int] | None:
+def _partition(gemm: Gemm, warpgroups: int, target: Target) -> tuple[int, int, int] | None:
     """(warpgroups along m, along n, parts of k): as the policy says where the tile allows it, rows first otherwise."""
-    for parts in part_counts(gemm, warpgroups, DEPTH):
+    for parts in part_counts(gemm, warpgroups, DEPTH, target):
         found = _of_tile(gemm, warpgroups // parts)
         if found is not None:
             return *found, parts
@@ -78,7 +78,7 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     """The decision for a gemm that `why_not` has nothing against."""
     m, n, k = gemm.extents
     warpgroups = threads // target.limits.warpgroup_size
-    partition = _partition(gemm, warpgroups)
+    partition = _partition(gemm, warpgroups, target)
     assert partition is not None
     along_m, along_n, parts = partition
     own_k = k // parts
