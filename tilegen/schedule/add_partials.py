@@ -8,7 +8,7 @@ first one that does anything else with them.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import gcd
+from math import gcd, prod
 from typing import Literal
 
 from tilegen.diagnostics import ProgramError
@@ -18,7 +18,20 @@ from tilegen.inference.shared import row_major
 from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir import build
 from tilegen.ir.expressions import Const
-from tilegen.ir.nodes import AddPartials, Buffer, Fill, For, Gemm, If, Persistent, Program, Region, Stmt
+from tilegen.ir.location import Location
+from tilegen.ir.nodes import (
+    AddPartials,
+    Buffer,
+    Fill,
+    For,
+    Gemm,
+    If,
+    Kernel,
+    Persistent,
+    Program,
+    Region,
+    Stmt,
+)
 from tilegen.ir.rename import names_of
 from tilegen.ir.walk import each_statement
 from tilegen.schedule.analysis import reads, writes
@@ -66,6 +79,22 @@ def _partials(buffer: Buffer, program: Program, decisions: Decisions) -> Buffer:
 def vector_elements(fragment: Fragment, buffer: Buffer) -> int:
     """How many accumulators one access to shared memory moves."""
     return gcd(fragment.register_shape[-1], ACCESS_BYTES // buffer.dtype.bytes)
+
+
+def room_of_partials(kernel: Kernel) -> list[tuple[Location, str]]:
+    """What partial sums take of shared memory, as remarks beside the error that it does not suffice."""
+    return [
+        (
+            s.location,
+            f"the warps share k of this gemm, and {s.partials.name} takes {_bytes(s.partials):,} bytes",
+        )
+        for s in each_statement(kernel.body)
+        if isinstance(s, AddPartials)
+    ]
+
+
+def _bytes(buffer: Buffer) -> int:
+    return prod(buffer.extents) * buffer.dtype.bytes
 
 
 class _Placement:
