@@ -182,6 +182,15 @@ def test_no_barrier_is_redundant(require_tool: Require, epilogue: tuple[str, ...
                 broken_one.emulate(*arrays, schedule=schedule, asynchronous="lazy", multiprocessors=2)
 
 
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+def test_an_addition_needs_one_barrier(target: str) -> None:
+    """The loop's own barriers part it from the addition of the tile before."""
+    arrays = [*operands(), matrix(3, N), matrix(4, M, N)]
+    text = _emission(arrays, target, **parameters(persistent=True, block_N=32)).source
+    epilogue = text[text.index("// Epilogue") : text.index("T.copy(C_local, C[")]
+    assert len(re.findall(r"__syncthreads\(\)|block_sync_lds\(\)", epilogue)) == 1
+
+
 @pytest.mark.parametrize(
     ("case", "message", "remedy"),
     [

@@ -14,7 +14,7 @@ from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Access, Loop, as_loop
 from tilegen.inference.operations import registered
-from tilegen.ir.expressions import Expr, Load, Var
+from tilegen.ir.expressions import Const, Expr, Load, Var
 from tilegen.ir.nodes import (
     AddPartials,
     Buffer,
@@ -202,7 +202,8 @@ class _Placement:
                 # Each iteration begins with the barrier behind which its tile has landed.
                 pending.clear(fences_proxy(statement, self.decisions))
                 self.block(statement.body, pending)
-                pending.join(skipped)
+                if not _runs(statement):
+                    pending.join(skipped)
                 _join(pending.read, ring)
             case For() | Persistent():
                 self.loop(statement, pending)
@@ -285,6 +286,15 @@ class _Placement:
         if isinstance(statement, AddPartials) and self.tracked(statement.partials.name):
             names.append(statement.partials.name)
         return tuple(names)
+
+
+def _runs(loop: For) -> bool:
+    """Whether a loop is known to have an iteration."""
+    match loop.start, loop.stop:
+        case Const(value=start), Const(value=stop):
+            return start < stop
+        case _:
+            return False
 
 
 def _touch(loop: Loop, partition: Fragment, access: Access) -> Touch:
