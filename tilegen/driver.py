@@ -23,6 +23,7 @@ from tilegen.lower.hidden_names import hidden_names, hidden_tiles
 from tilegen.lower.kernel import lower
 from tilegen.manifest import Manifest
 from tilegen.model.kernel import KernelModel
+from tilegen.schedule.add_partials import add_partials
 from tilegen.schedule.guard_masks import guard_masks
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_kernel import plan_kernel
@@ -74,6 +75,7 @@ def generate(
 
 def _passes(program: Program, machine: Target, regenerate: str, whole_rows: bool) -> Generated:
     decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
+    program = add_partials(program, decisions)
     plan = plan_kernel(program, machine, decisions)
     if hidden := hidden_tiles(program, plan):
         return _passes(renamed(program, hidden), machine, regenerate, whole_rows)

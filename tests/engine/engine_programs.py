@@ -12,6 +12,7 @@ POLICIES = {
     "square": T.GemmWarpPolicy.Square,
     "full_row": T.GemmWarpPolicy.FullRow,
     "full_col": T.GemmWarpPolicy.FullCol,
+    "sliced_k": T.GemmWarpPolicy.SlicedK,
 }
 
 

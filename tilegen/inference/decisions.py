@@ -51,7 +51,8 @@ class GemmDecision:
 
     `instruction` is (m, n, k) of the atom; `warps` how many warps (warpgroups for wgmma, waves for mfma) lie
     along m and n; `repeats` how many atoms each of them computes along m and n. `k` runs in
-    `k_extent / instruction[2]` steps.
+    `k_extent / instruction[2]` steps. Where warps share k, it is cut into `k_parts` of `k_extent` each, the slowest
+    digit of a warp's number says which one is its own, and accumulators hold parts of the sums.
     """
 
     family: Family
@@ -59,7 +60,7 @@ class GemmDecision:
     instruction: tuple[int, int, int]
     warps: tuple[int, int]
     repeats: tuple[int, int]
-    k_extent: int
+    k_extent: int  # of a part
     a_source: Literal["shared", "register"]
     b_source: Literal["shared", "register"]
     a_major: Major
@@ -67,6 +68,7 @@ class GemmDecision:
     c: Fragment
     a: Fragment | None = None  # the operand fragments, where operands come from registers
     b: Fragment | None = None
+    k_parts: int = 1
 
     @property
     def steps(self) -> int:

@@ -32,9 +32,12 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
         ProgramError: when no family can compute a gemm, or two gemms want different layouts of one buffer.
     """
     asked = _rows_beside_register_operands(gemms)
-    reasons = {
-        family: [family_module(family).why_not(g, threads, target) for g in asked] for family in FAMILIES
-    }
+    reasons = _reasons(asked, threads, target)
+    asked = [
+        gemm if _some_family(reasons, at) else _sharing_k(gemm, threads, target)
+        for at, gemm in enumerate(asked)
+    ]
+    reasons = _reasons(asked, threads, target)
     common = next((family for family in FAMILIES if not any(reasons[family])), None)
     owners: dict[str, Gemm] = {}
     for position, gemm in enumerate(gemms):
@@ -46,6 +49,21 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
         decisions.gemms[gemm] = decision
         _fix_fragments(gemm, decision, owners, decisions)
         _fix_shared(gemm, decision, owners, decisions, target)
+
+
+def _reasons(gemms: list[Gemm], threads: int, target: Target) -> dict[str, list[str | None]]:
+    """Why each family cannot compute each gemm."""
+    return {family: [family_module(family).why_not(g, threads, target) for g in gemms] for family in FAMILIES}
+
+
+def _some_family(reasons: dict[str, list[str | None]], position: int) -> bool:
+    return any(reasons[family][position] is None for family in FAMILIES)
+
+
+def _sharing_k(gemm: Gemm, threads: int, target: Target) -> Gemm:
+    """The gemm with warps that share its k, where that helps: they cannot share its rows and columns."""
+    shared = replace(gemm, policy="sliced_k")
+    return shared if _some_family(_reasons([shared], threads, target), 0) else gemm
 
 
 def _rows_beside_register_operands(gemms: list[Gemm]) -> list[Gemm]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tilegen.atoms import MmaAtom
 from tilegen.inference.decisions import GemmDecision, Major
+from tilegen.inference.k_sharing import cannot_share, part_counts
 from tilegen.inference.lds_layout import operand_conflicts, operand_layout, operand_transfer
 from tilegen.inference.mfma_operands import WIDE, accumulator_fragment, lane_k, operand_fragment, step_k
 from tilegen.ir.nodes import Gemm
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 
+LEAST_DEPTH = 8  # of the instructions
 READS_ANY_LAYOUT = True  # lanes address LDS themselves, if element by element
 
 
@@ -47,13 +49,16 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     if not any(atom.capability == "mfma" for atom in target.mma_atoms_for(*dtypes)):
         return f"mfma has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"
     m, n, k = gemm.extents
-    if k % 8:
-        return f"mfma multiplies 8 columns at once, the tile has {k}"
-    if _choice(gemm, threads, target) is None:
+    if k % LEAST_DEPTH:
+        return f"mfma multiplies {LEAST_DEPTH} columns at once, the tile has {k}"
+    choice = _choice(gemm, threads, target)
+    if choice is None:
+        if gemm.policy == "sliced_k":
+            return cannot_share(gemm, threads // size, "waves")
         return (
             f"{threads // size} waves cannot share a tile of {m} x {n} x {k} in blocks of 32 x 32 or 16 x 16"
         )
-    sums, limit = m * n // threads, target.limits.accumulation_registers_per_thread
+    sums, limit = m * n * choice[2] // threads, target.limits.accumulation_registers_per_thread
     if sums > limit:
         return f"the tile takes {sums} accumulation registers of each thread, there are {limit}; use more threads"
     return None
@@ -63,7 +68,7 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     """The decision for a gemm that `why_not` has nothing against."""
     choice = _choice(gemm, threads, target)
     assert choice is not None
-    atom, waves = choice
+    atom, waves, parts = choice
     m, n, k = gemm.extents
     a_major: Major = "MN" if gemm.transpose_a else "K"
     b_major: Major = "K" if gemm.transpose_b else "MN"
@@ -73,12 +78,13 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
         instruction=atom.shape,
         warps=waves,
         repeats=(m // (waves[0] * atom.m), n // (waves[1] * atom.n)),
-        k_extent=k,
+        k_extent=k // parts,
         a_source="shared",
         b_source="shared",
         a_major=a_major,
         b_major=b_major,
-        c=accumulator_fragment(atom.m, (m, n), waves),
+        c=accumulator_fragment(atom.m, (m, n), waves, parts),
+        k_parts=parts,
     )
     if gemm.a.buffer.scope == "shared":
         return decision
@@ -89,14 +95,23 @@ def _dtypes(gemm: Gemm) -> tuple[str, str, str]:
     return gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
 
 
-def _choice(gemm: Gemm, threads: int, target: Target) -> tuple[MmaAtom, tuple[int, int]] | None:
-    """The instruction and the waves (along m, along n): as the policy says where the tile allows it, a larger block
-    before a smaller one (it reads fewer operands), then the fewest operand bytes.
+def _choice(gemm: Gemm, threads: int, target: Target) -> tuple[MmaAtom, tuple[int, int], int] | None:
+    """The instruction, the waves (along m, along n), and the parts of k."""
+    waves = threads // target.limits.warp_size
+    for parts in part_counts(gemm, waves, LEAST_DEPTH, target):
+        found = _of_tile(gemm, waves // parts, gemm.extents[2] // parts, target)
+        if found is not None:
+            return *found, parts
+    return None
+
+
+def _of_tile(gemm: Gemm, waves: int, k: int, target: Target) -> tuple[MmaAtom, tuple[int, int]] | None:
+    """The instruction and the waves (along m, along n) that have the same `k`: as the policy says where the tile allows
+    it, a larger block before a smaller one (it reads fewer operands), then the fewest operand bytes.
 
     An A operand in registers wants all waves along m: they would hold copies of it otherwise.
     """
-    m, n, k = gemm.extents
-    waves = threads // target.limits.warp_size
+    m, n, _ = gemm.extents
     rows_first = gemm.policy == "full_row" or gemm.a.buffer.scope != "shared"
     best: tuple[tuple[int, ...], MmaAtom, tuple[int, int]] | None = None
     for atom in target.mma_atoms_for(*_dtypes(gemm)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tilegen.inference.atoms import shifted, thread_modes, value_modes
 from tilegen.inference.decisions import GemmDecision
 from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.k_sharing import cannot_share, part_counts
 from tilegen.ir.nodes import Gemm
 from tilegen.target import Target
 
@@ -19,7 +20,7 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     """Why the instruction cannot compute this gemm; None when it can."""
     if not target.has("mma_sync"):
         return f"{target.name} has no mma.sync"
-    m, n, k = gemm.extents
+    k = gemm.extents[2]
     if threads % target.limits.warp_size:
         return f"{threads} threads are not whole warps"
     if k % DEPTH:
@@ -31,13 +32,23 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
         return "mma.sync takes a transposed A only from shared memory"
     if gemm.b.buffer.scope == "fragment" and gemm.transpose_b:
         return "mma.sync takes a transposed B only from shared memory"
-    if _partition(gemm, threads // target.limits.warp_size) is None:
-        return f"{threads // target.limits.warp_size} warps cannot share a tile of {m} x {n}"
+    if _partition(gemm, threads // target.limits.warp_size, target) is None:
+        return cannot_share(gemm, threads // target.limits.warp_size, "warps")
     return None
 
 
-def _partition(gemm: Gemm, warps: int) -> tuple[int, int] | None:
-    """(warps along m, along n): as the policy says, for `square` the split that reads the fewest operand bytes."""
+def _partition(gemm: Gemm, warps: int, target: Target) -> tuple[int, int, int] | None:
+    """(warps along m, along n, parts of k)."""
+    for parts in part_counts(gemm, warps, DEPTH, target):
+        found = _of_tile(gemm, warps // parts)
+        if found is not None:
+            return *found, parts
+    return None
+
+
+def _of_tile(gemm: Gemm, warps: int) -> tuple[int, int] | None:
+    """(warps along m, along n) of those that have the same part of k: as the policy says, otherwise the split that
+    reads the fewest operand bytes."""
     m, n, _ = gemm.extents
     legal = [
         (down, warps // down)
@@ -51,7 +62,7 @@ def _partition(gemm: Gemm, warps: int) -> tuple[int, int] | None:
             return legal[-1]
         case "full_col":
             return legal[0]
-        case "square":
+        case "square" | "sliced_k":
             # A register A operand stays where its producer left it: whole rows in one warp.
             if gemm.a.buffer.scope == "fragment":
                 return legal[-1]
@@ -61,19 +72,23 @@ def _partition(gemm: Gemm, warps: int) -> tuple[int, int] | None:
 def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     """The decision for a gemm that `why_not` has nothing against."""
     m, n, k = gemm.extents
-    partition = _partition(gemm, threads // target.limits.warp_size)
+    partition = _partition(gemm, threads // target.limits.warp_size, target)
     assert partition is not None
-    along_m, along_n = partition
+    along_m, along_n, parts = partition
+    own_k = k // parts
     rows, columns = m // along_m, n // along_n
     dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
     atom = next(a for a in target.mma_atoms_for(*dtypes) if a.shape == (ROWS, COLUMNS, DEPTH))
 
-    def across(modes: tuple[Mode, ...], m_step: tuple[int, int], n_step: tuple[int, int]) -> tuple[Mode, ...]:
-        return shifted(shifted(modes, along_m, m_step), along_n, n_step)
+    def across(modes: tuple[Mode, ...], *steps: tuple[int, int]) -> tuple[Mode, ...]:
+        """The modes, and those of warps along m, along n, and along k."""
+        for extent, step in zip((along_m, along_n, parts), steps, strict=True):
+            modes = shifted(modes, extent, step)
+        return modes
 
     c = Fragment(
         (m, n),
-        across(thread_modes(atom.c.layout, ROWS), (rows, 0), (0, columns)),
+        across(thread_modes(atom.c.layout, ROWS), (rows, 0), (0, columns), (0, 0)),
         (
             (Mode(rows // ROWS, (ROWS, 0)),),
             (Mode(columns // COLUMNS, (0, COLUMNS)),),
@@ -84,10 +99,10 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     if gemm.a.buffer.scope == "fragment":
         a = Fragment(
             (m, k),
-            across(thread_modes(atom.a.layout, ROWS), (rows, 0), (0, 0)),
+            across(thread_modes(atom.a.layout, ROWS), (rows, 0), (0, 0), (0, own_k)),
             (
                 (Mode(rows // ROWS, (ROWS, 0)),),
-                (Mode(k // DEPTH, (0, DEPTH)),),
+                (Mode(own_k // DEPTH, (0, DEPTH)),),
                 value_modes(atom.a.layout, ROWS),
             ),
         )
@@ -98,9 +113,9 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
 
         b = Fragment(
             (k, n),
-            across(turned(thread_modes(atom.b.layout, COLUMNS)), (0, 0), (0, columns)),
+            across(turned(thread_modes(atom.b.layout, COLUMNS)), (0, 0), (0, columns), (own_k, 0)),
             (
-                (Mode(k // DEPTH, (DEPTH, 0)),),
+                (Mode(own_k // DEPTH, (DEPTH, 0)),),
                 (Mode(columns // COLUMNS, (0, COLUMNS)),),
                 turned(value_modes(atom.b.layout, COLUMNS)),
             ),
@@ -111,7 +126,7 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
         instruction=atom.shape,
         warps=(along_m, along_n),
         repeats=(rows // ROWS, columns // COLUMNS),
-        k_extent=k,
+        k_extent=own_k,
         a_source="register" if a is not None else "shared",
         b_source="register" if b is not None else "shared",
         a_major="MN" if gemm.transpose_a else "K",
@@ -119,4 +134,5 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
         c=c,
         a=a,
         b=b,
+        k_parts=parts,
     )

@@ -8,10 +8,12 @@ from __future__ import annotations
 from tilegen.inference.atoms import shifted, thread_modes, value_modes
 from tilegen.inference.decisions import GemmDecision, Major
 from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.k_sharing import cannot_share, part_counts
 from tilegen.ir.nodes import Gemm
 from tilegen.target import Target
 
 ROWS = 64  # of every atom
+DEPTH = 16  # of every atom with 16-bit operands
 ROW = 16  # elements of the narrowest swizzle, 32 bytes
 
 
@@ -25,8 +27,8 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
         return f"{threads} threads are not whole warpgroups of {size}"
     if m % ROWS:
         return f"wgmma computes {ROWS} rows at once, the tile has {m}"
-    if k % 16:
-        return f"wgmma multiplies 16 columns at once, the tile has {k}"
+    if k % DEPTH:
+        return f"wgmma multiplies {DEPTH} columns at once, the tile has {k}"
     if gemm.b.buffer.scope != "shared":
         return "wgmma reads B from shared memory"
     if gemm.a.buffer.scope != "shared" and gemm.transpose_a:
@@ -36,13 +38,22 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
     if not any(atom.capability == "wgmma" for atom in target.mma_atoms_for(*dtypes)):
         return f"wgmma has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"
-    if _partition(gemm, threads // size) is None:
-        return f"{threads // size} warpgroups cannot share a tile of {m} x {n}"
+    if _partition(gemm, threads // size, target) is None:
+        return cannot_share(gemm, threads // size, "warpgroups")
     return None
 
 
-def _partition(gemm: Gemm, warpgroups: int) -> tuple[int, int] | None:
-    """(warpgroups along m, along n): as the policy says where the tile allows it, rows first otherwise."""
+def _partition(gemm: Gemm, warpgroups: int, target: Target) -> tuple[int, int, int] | None:
+    """(warpgroups along m, along n, parts of k): as the policy says where the tile allows it, rows first otherwise."""
+    for parts in part_counts(gemm, warpgroups, DEPTH, target):
+        found = _of_tile(gemm, warpgroups // parts)
+        if found is not None:
+            return *found, parts
+    return None
+
+
+def _of_tile(gemm: Gemm, warpgroups: int) -> tuple[int, int] | None:
+    """(warpgroups along m, along n) of those that have the same part of k."""
     m, n, _ = gemm.extents
     group = 64 if n % 64 == 0 else 32 if n % 32 == 0 else 16 if n % 16 == 0 else 8
 
@@ -67,9 +78,10 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     """The decision for a gemm that `why_not` has nothing against."""
     m, n, k = gemm.extents
     warpgroups = threads // target.limits.warpgroup_size
-    partition = _partition(gemm, warpgroups)
+    partition = _partition(gemm, warpgroups, target)
     assert partition is not None
-    along_m, along_n = partition
+    along_m, along_n, parts = partition
+    own_k = k // parts
     columns = n // along_n
     rows = m // along_m
     repeats = rows // ROWS
@@ -81,21 +93,22 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
         if atom.capability == "wgmma" and atom.n == columns and atom.a.source == source
     )
 
-    def across(modes: tuple[Mode, ...], b_step: int) -> tuple[Mode, ...]:
-        return shifted(shifted(modes, along_m, (rows, 0)), along_n, (0, b_step))
+    def across(modes: tuple[Mode, ...], b_step: int, k_step: int) -> tuple[Mode, ...]:
+        tiles = shifted(shifted(modes, along_m, (rows, 0)), along_n, (0, b_step))
+        return shifted(tiles, parts, (0, k_step))
 
     def registers(modes: tuple[Mode, ...]) -> tuple[tuple[Mode, ...], ...]:
         return ((Mode(repeats, (ROWS, 0)),), modes) if repeats > 1 else (modes,)
 
     c = Fragment(
         (m, n),
-        across(thread_modes(atom.c.layout, ROWS), columns),
+        across(thread_modes(atom.c.layout, ROWS), columns, 0),
         registers(value_modes(atom.c.layout, ROWS)),
     )
     a = None
     if source == "register":
-        values = shifted(value_modes(atom.a.layout, ROWS), k // atom.k, (0, atom.k))
-        a = Fragment((m, k), across(thread_modes(atom.a.layout, ROWS), 0), registers(values))
+        values = shifted(value_modes(atom.a.layout, ROWS), own_k // atom.k, (0, atom.k))
+        a = Fragment((m, k), across(thread_modes(atom.a.layout, ROWS), 0, own_k), registers(values))
     a_major: Major = "MN" if gemm.transpose_a else "K"
     b_major: Major = "K" if gemm.transpose_b else "MN"
     return GemmDecision(
@@ -104,11 +117,12 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
         instruction=atom.shape,
         warps=(along_m, along_n),
         repeats=(repeats, 1),
-        k_extent=k,
+        k_extent=own_k,
         a_source="shared" if source == "shared" else "register",
         b_source="shared",
         a_major=a_major,
         b_major=b_major,
         c=c,
         a=a,
+        k_parts=parts,
     )

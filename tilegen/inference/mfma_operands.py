@@ -47,25 +47,28 @@ def operand_fragment(decision: GemmDecision, which: str) -> Fragment:
     along_m, along_n = decision.warps
     neighbours = lane_k(decision)
     m, n = decision.c.tile
+    own_k = (decision.k_parts, (0, decision.k_extent))
     lanes: tuple[Mode, ...]
     repeats: tuple[Mode, ...]
     if which == "a":
         extent = m
         lanes, repeats = (Mode(size, (1, 0)),), (Mode(decision.repeats[0], (size, 0)),)
-        waves = waves_modes((along_m, (m // along_m, 0)), (along_n, (0, 0)))
+        waves = waves_modes((along_m, (m // along_m, 0)), (along_n, (0, 0)), own_k)
     else:
         extent = n
         lanes, repeats = columns_of_n(size, decision.repeats[1], n // along_n)
-        waves = waves_modes((along_m, (0, 0)), (along_n, (n // along_n, 0)))
+        waves = waves_modes((along_m, (0, 0)), (along_n, (n // along_n, 0)), own_k)
     step = neighbours * groups
     return Fragment(
-        (extent, decision.k_extent),
+        (extent, decision.k_extent * decision.k_parts),
         (*lanes, Mode(groups, (0, neighbours)), *waves),
         (repeats, (Mode(decision.k_extent // step, (0, step)),), (Mode(neighbours, (0, 1)),)),
     )
 
 
-def accumulator_fragment(size: int, tile: tuple[int, int], waves: tuple[int, int]) -> Fragment:
+def accumulator_fragment(
+    size: int, tile: tuple[int, int], waves: tuple[int, int], k_parts: int = 1
+) -> Fragment:
     """C over (m, n) for instructions of size x size, registers [repeats along m][along n][of the instruction]."""
     (m, n), (along_m, along_n) = tile, waves
     rows, repeats = columns_of_n(size, n // (along_n * size), n // along_n)
@@ -74,7 +77,7 @@ def accumulator_fragment(size: int, tile: tuple[int, int], waves: tuple[int, int
         (
             Mode(size, (1, 0)),
             *_turned(rows[1:2]),
-            *waves_modes((along_m, (m // along_m, 0)), (along_n, (0, n // along_n))),
+            *waves_modes((along_m, (m // along_m, 0)), (along_n, (0, n // along_n)), (k_parts, (0, 0))),
         ),
         ((Mode(m // (along_m * size), (size, 0)),), _turned(repeats), _turned((rows[0], *rows[2:]))),
     )

@@ -100,8 +100,9 @@ def _instructions(generated: Generated) -> list[str]:
 def _shape(gemm: Gemm, decision: GemmDecision) -> str:
     units = {"wgmma": "warpgroups", "mma_sync": "warps", "mfma": "waves"}[decision.family]
     m, n, k = gemm.extents
+    parts = f" for each of {decision.k_parts} parts of k" if decision.k_parts > 1 else ""
     return (
-        f"{m} x {n} x {k} by {decision.warps[0]} x {decision.warps[1]} {units}, "
+        f"{m} x {n} x {k} by {decision.warps[0]} x {decision.warps[1]} {units}{parts}, "
         f"{decision.repeats[0]} x {decision.repeats[1]} instructions each in {decision.steps} steps of k"
     )
 

@@ -15,6 +15,7 @@ import numpy
 
 from tilegen.ir.expressions import Binary, Bitcast, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from tilegen.ir.nodes import (
+    AddPartials,
     Assign,
     AtomicElement,
     AtomicTile,
@@ -110,6 +111,8 @@ class _Counter:
                 self.moved(source, times)
                 self.moved(target, times)
                 self.work.elements += prod(target.shape) * _total(times)
+            case AddPartials(target, partials):
+                self.work.elements += prod(partials.extents) * _total(times)
             case Reduce(_, source):
                 self.work.elements += prod(source.shape) * _total(times)
             case Store(buffer, _, value) | AtomicElement(_, buffer, _, value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir.expressions import Expr
 from tilegen.ir.nodes import (
+    AddPartials,
     Assign,
     AtomicElement,
     AtomicTile,
@@ -45,6 +46,8 @@ def expressions_of(statement: Stmt) -> tuple[Expr, ...]:
             return source.offsets + target.offsets
         case Reduce(source=source, target=target):
             return source.offsets + target.offsets
+        case AddPartials(target=target):
+            return target.offsets
         case Fill(target=target, value=value):
             return (*target.offsets, value)
         case Gemm(a=a, b=b, c=c):
@@ -76,6 +79,8 @@ def regions_read(statement: Stmt) -> tuple[Region, ...]:
             return (a, b) if clear else (a, b, c)
         case Reduce(source=source, target=target, clear=clear):
             return (source,) if clear else (source, target)
+        case AddPartials(target=target):
+            return (target,)
         case CustomOperation(reads=reads):
             return reads
         case _:
@@ -86,6 +91,8 @@ def regions_written(statement: Stmt) -> tuple[Region, ...]:
     """The regions that a tile operation writes."""
     match statement:
         case Copy(target=target) | Fill(target=target) | Reduce(target=target) | AtomicTile(target=target):
+            return (target,)
+        case AddPartials(target=target):
             return (target,)
         case Gemm(c=c):
             return (c,)

@@ -13,7 +13,7 @@ Scope = Literal["global", "shared", "fragment", "local"]
 LoopKind = Literal["serial", "unroll", "pipelined", "persistent"]
 ReduceOp = Literal["sum", "max", "min", "abssum", "absmax", "prod", "any", "all", "bitand", "bitor", "bitxor"]
 AtomicOp = Literal["add", "max", "min"]
-GemmPolicy = Literal["square", "full_row", "full_col"]
+GemmPolicy = Literal["square", "full_row", "full_col", "sliced_k"]
 Role = Literal["input", "output", "inout", "none"]
 
 
@@ -133,6 +133,18 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
+class AddPartials:
+    """Groups of warps have each made a part of the sums in an accumulator; all of them get the whole sums, by way of
+    `partials` in shared memory. No program has it: tilegen.schedule.add_partials puts it behind gemms whose k warps
+    share, behind `loop` where they stand in one."""
+
+    target: Region
+    partials: Buffer
+    loop: Var | None = None
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """One element of a buffer; stands inside parallel loops, and outside them where one value is stored."""
 
@@ -247,6 +259,7 @@ Stmt = (
     | Fill
     | Gemm
     | Reduce
+    | AddPartials
     | Store
     | AtomicElement
     | AtomicTile

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from tilegen.ir.expressions import Binary, Bitcast, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from tilegen.ir.nodes import (
+    AddPartials,
     Assign,
     AtomicElement,
     AtomicTile,
@@ -123,6 +124,8 @@ def _statement(statement: Stmt) -> tuple[str, tuple[tuple[Stmt, ...], ...]]:
         case Reduce(op=op, source=source, target=target, axis=axis, clear=clear):
             sign = "=" if clear else "join="
             return f"reduce {region_text(target)} {sign} {op} over axis {axis} of {region_text(source)}", ()
+        case AddPartials(target=target, partials=partials):
+            return f"add partials {region_text(target)} through {partials.name}", ()
         case Store(buffer=buffer, indices=indices, value=value):
             return f"{buffer.name}[{_list(indices)}] = {expression_text(value)}", ()
         case AtomicElement(op=op, buffer=buffer, indices=indices, value=value):

@@ -9,11 +9,13 @@ from tilegen.language.operation import operation, outside_kernel
 
 
 class GemmWarpPolicy(Enum):
-    """How the warps (or warpgroups) divide the output tile of a gemm."""
+    """How the warps (or warpgroups) divide the output tile of a gemm; with SlicedK they divide its K, and add up their
+    sums once, after the loop."""
 
     Square = "square"
     FullRow = "full_row"
     FullCol = "full_col"
+    SlicedK = "sliced_k"
 
 
 @operation

@@ -16,6 +16,7 @@ from tilegen.lower import lds_tile, shared_tiles
 from tilegen.lower.addresses import as_vector, vector_type
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
+from tilegen.lower.element_names import owner_conditions
 from tilegen.lower.gemm_mfma import hold_row
 from tilegen.lower.parallel import lower_parallel
 from tilegen.lower.threads import coordinate
@@ -23,7 +24,7 @@ from tilegen.lower.tile_copy import lower_tile_copy, rows_name, scaled, window, 
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, StaticCast
 from tilegen.model.kernel import SharedMember
-from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, Scope
+from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC, Scope
 from tilegen.schedule.staged_store import accumulator_of, wave_part
 from tilegen.schedule.tile_copy import access_bytes
 
@@ -71,6 +72,9 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
         statements = (ForC("strip", Literal(0), Literal(strips), statements, unroll=True),)
     if decision.repeats[0] > 1:
         statements = (ForC("mi", Literal(0), Literal(decision.repeats[0]), statements, unroll=True),)
+    owner = c.conjunction(owner_conditions(context, decision.c))
+    if owner is not None:  # other waves hold copies
+        statements = (IfC(owner, statements),)
     out: list[CStmt] = []
     if staging.over or _repeats(context, copy):
         out.append(Expression(c.call("block_sync_lds"), comment=_why_sync(staging.name, staging.over)))

@@ -87,7 +87,7 @@ def lower_across(
         *pieces.in_turn([*pieces.issue_second(end), call]),
         *pieces.settled(1, [], end, f"{second} is there"),
         finished,
-        *consumers.end_of_tile(),
+        *consumers.hazards.end_of_iteration(({}, {}), kernel.body),
     ]
     last = IfC(
         c.operation(">=", "tile", tiles.count),

@@ -14,8 +14,9 @@ from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Access, Loop, as_loop
 from tilegen.inference.operations import registered
-from tilegen.ir.expressions import Expr, Load, Var
+from tilegen.ir.expressions import Const, Expr, Load, Var
 from tilegen.ir.nodes import (
+    AddPartials,
     Buffer,
     Copy,
     CustomOperation,
@@ -201,7 +202,8 @@ class _Placement:
                 # Each iteration begins with the barrier behind which its tile has landed.
                 pending.clear(fences_proxy(statement, self.decisions))
                 self.block(statement.body, pending)
-                pending.join(skipped)
+                if not _runs(statement):
+                    pending.join(skipped)
                 _join(pending.read, ring)
             case For() | Persistent():
                 self.loop(statement, pending)
@@ -248,6 +250,8 @@ class _Placement:
 
     def _touches(self, statement: Stmt) -> tuple[Touches, Touches]:
         """How a statement reads and writes shared buffers."""
+        if isinstance(statement, AddPartials):  # what it touches in shared memory is its scratch
+            return {}, {}
         loop = as_loop(statement)
         partition = self.decisions.loops.get(loop.node) if loop is not None else None
         if loop is None or partition is None or self.carried(statement):
@@ -279,7 +283,18 @@ class _Placement:
         names = [buffer.name for buffer in (self.decisions.exchanges.get(statement) or {}).values()]
         if isinstance(statement, Reduce) and statement in self.decisions.partials:
             names.append(self.decisions.partials[statement])
+        if isinstance(statement, AddPartials) and self.tracked(statement.partials.name):
+            names.append(statement.partials.name)
         return tuple(names)
+
+
+def _runs(loop: For) -> bool:
+    """Whether a loop is known to have an iteration."""
+    match loop.start, loop.stop:
+        case Const(value=start), Const(value=stop):
+            return start < stop
+        case _:
+            return False
 
 
 def _touch(loop: Loop, partition: Fragment, access: Access) -> Touch:

@@ -147,11 +147,10 @@ class Consumers:
         """Control flow around statements of the consumers; nothing is outstanding at its borders."""
         out = self.settle(len(self.outstanding)) if self.outstanding else []
         out += self.context.comment(quoted(statement)) if isinstance(statement, If) else []
-        before = self.hazards.state()
         match statement:
             case For():
                 head = loop_head(self.context, statement)
-                body = (*self.nested_block(statement.body), *self.hazards.end_of_iteration(before))
+                body = self.iteration(statement.body)
                 counts = statement.var.name in self.context.decisions.counters
                 unroll = True if statement.kind == "unroll" or counts else None
                 step = scalar(self.context, statement.step)
@@ -166,11 +165,16 @@ class Consumers:
                 out.append(IfC(test, taken, other, comment=remark(statement)))
             case Persistent():
                 tiles = persistent_tiles(self.context, statement)
-                body = (*self.nested_block(statement.body), *self.hazards.end_of_iteration(before))
+                body = self.iteration(statement.body)
                 out += tiles.wrap(self.context, list(body))
             case _:
                 assert_never(statement)
         return out
+
+    def iteration(self, statements: tuple[Stmt, ...]) -> tuple[CStmt, ...]:
+        """The body of a loop, which its threads leave together where the next iteration asks for it."""
+        before = self.hazards.state()
+        return (*self.nested_block(statements), *self.hazards.end_of_iteration(before, statements))
 
     def nested_block(self, statements: tuple[Stmt, ...]) -> tuple[CStmt, ...]:
         body = self.block(statements)
@@ -243,10 +247,6 @@ class Consumers:
         if hand_over.stages == 1:
             return base
         return c.index(base, stage or self.state(hand_over, "stage"))
-
-    def end_of_tile(self) -> list[CStmt]:
-        """What must hold before the next tile begins."""
-        return self.hazards.end_of_iteration(({}, {}))
 
     def wait(self, hand_over: HandOver, kind: str) -> CStmt:
         self.context.primitive("mbarrier_wait")
@@ -326,7 +326,7 @@ class Consumers:
             self.outstanding.clear()
         elif self.outstanding:
             body += self.settle(len(self.outstanding))
-        body += self.hazards.end_of_iteration(before)
+        body += self.hazards.end_of_iteration(before, loop.body)
         out.append(ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment))
         if lagging or self.interleaving is not None:
             out.append(Expression(c.call("warpgroup_wait", template=(0,))))

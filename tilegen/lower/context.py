@@ -164,14 +164,15 @@ class Context:
 
     # ------------------------------------------------------------------------------------- comments
 
-    def comment(self, location: Location) -> list[CStmt]:
+    def comment(self, location: Location, said: str = "") -> list[CStmt]:
         """The comment above the code of a source statement: its text the first time, then its line alone, and nothing
-        right below itself."""
+        right below itself. `said` is what it does there besides, if that is more than the line says."""
         before, titled = self.latest, self.titled
         self.titled = False
         text = self.reference(location)
-        if not text or text == before:
+        if not said and (not text or text == before):
             return []
+        text = ": ".join(part for part in (text, said) if part)
         return [Comment(text)] if titled else [Blank(), Comment(text)]
 
     def title(self, statement: Stmt) -> list[CStmt]:

@@ -39,8 +39,8 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
     body += multiply(context, gemm, {which: Name(name) for which, name in names.items()}, step)
     for name in names.values():
         context.taken.pop(name, None)
-    if steps == 1:
-        return body
+    if steps == 1:  # operand registers are named alike in every gemm
+        return [Scope(tuple(body))] if len(context.decisions.gemms) > 1 else body
     return [
         ForC(
             "step", Literal(0), Literal(steps), tuple(body), unroll=True, comment=f"{step_k(decision)} k each"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tilegen.inference.decisions import GemmDecision
 from tilegen.ir.nodes import Gemm
-from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.ldmatrix_lanes import STEP, counter, declare_lane, lane_a, lane_b, lane_load
+from tilegen.lower.own_k import own_extent
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
 from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC
@@ -21,7 +21,7 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
     """C += A B of one tile. Fragments of A and B that come from shared memory are read one step ahead."""
     decision = context.decisions.gemms[gemm]
     context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
-    steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
+    steps = c.div(own_extent(context, gemm, decision), STEP)
     ahead = decision.steps > 1 and slots(context) == 2
     out = declare_operands(context, gemm, decision, (Literal(2),) if ahead else ())
     first = loads(context, gemm, decision, Literal(0), Literal(0) if ahead else None)

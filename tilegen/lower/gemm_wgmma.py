@@ -12,11 +12,13 @@ from tilegen.inference.decisions import GemmDecision
 from tilegen.ir.nodes import Gemm, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
+from tilegen.lower.own_k import own_extent, own_part
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
 from tilegen.model.kernel import Constant
 from tilegen.model.statements import CStmt, Declare, Expression, ForC
 
+WARPGROUP = 128  # threads
 UNIT = 16  # bytes, of a descriptor's address
 SWIZZLE_ROWS = 8  # after which a swizzle repeats
 STEP = 16  # columns of k that one instruction takes
@@ -69,9 +71,9 @@ def gemm_parts(context: Context, gemm: Gemm, accumulate: CExpr) -> GemmParts:
     repeat = context.name("mi") if decision.repeats[0] > 1 else ""
     kk = Name("kk")
     a_name, b_name = context.name("descriptor_a"), context.name("descriptor_b")
-    b = _operand(context, gemm.b, decision, "b", kk)
+    b = _operand(context, gemm, "b", kk)
     if decision.a_source == "shared":
-        a = _operand(context, gemm.a, decision, "a", kk)
+        a = _operand(context, gemm, "a", kk)
         descriptors.append(Declare("u64", a_name, a.descriptor, const=True))
         a_value: CExpr = c.add(a_name, a.advance)
         if repeat:
@@ -93,7 +95,7 @@ def gemm_parts(context: Context, gemm: Gemm, accumulate: CExpr) -> GemmParts:
         context.taken.pop(repeat, None)
     for name in (a_name, b_name):
         context.taken.pop(name)
-    steps = c.div(shared_tiles.extent_constants(context, gemm.a.buffer)[0 if gemm.transpose_a else 1], STEP)
+    steps = c.div(own_extent(context, gemm, decision), STEP)
     return GemmParts(tuple(descriptors), body, steps, _advance_note(context, gemm, decision))
 
 
@@ -150,7 +152,9 @@ def _advance(context: Context, region: Region, major: str) -> str:
     return f"{STEP} columns" + (f", every {layout.group} to the next group" if layout.groups > 1 else "")
 
 
-def _operand(context: Context, region: Region, decision: GemmDecision, which: str, kk: CExpr) -> _Operand:
+def _operand(context: Context, gemm: Gemm, which: str, kk: CExpr) -> _Operand:
+    region = gemm.a if which == "a" else gemm.b
+    decision = context.decisions.gemms[gemm]
     layout = context.decisions.layout(region.buffer)
     swizzle = layout.hardware_swizzle
     assert swizzle
@@ -160,11 +164,19 @@ def _operand(context: Context, region: Region, decision: GemmDecision, which: st
     row_bytes = layout.group * layout.dtype.bytes
     atom = _atom_bytes(context, swizzle, row_bytes)
     group = shared_tiles.group_size(context, region.buffer.name)
+    k_part, k_extent = own_part(context, decision, WARPGROUP), own_extent(context, gemm, decision)
     if major == "K":
         first = context.threads.scaled(part, owner)
-        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, Literal(0), first)
-        leading: CExpr = Literal(0)
+        first_group: CExpr = Literal(0)
         per_group = layout.group // STEP
+        if decision.k_parts > 1 and decision.steps % per_group == 0:
+            columns = shared_tiles.group_columns(context, layout, k_extent)
+            own_groups = c.div(k_extent, columns) if decision.steps > per_group else Literal(1)
+            first_group = c.mul(own_groups, k_part)
+        elif decision.k_parts > 1:  # a part begins inside of a group
+            kk = c.add(c.mul(decision.steps, k_part), kk)
+        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, first_group, first)
+        leading: CExpr = Literal(0)
         units = STEP * layout.dtype.bytes // UNIT
         if layout.groups == 1:
             advance = c.mul(units, kk)
@@ -178,7 +190,8 @@ def _operand(context: Context, region: Region, decision: GemmDecision, which: st
             if part % layout.group == 0
             else c.div(c.mul(part, owner), layout.group)
         )
-        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, groups, Literal(0))
+        first = c.mul(k_extent, k_part)
+        tile = shared_tiles.row_of_group(context, region.buffer.name, layout, groups, first)
         leading = group if layout.groups > 1 else Literal(0)
         advance = _units(c.mul(STEP // SWIZZLE_ROWS, atom), kk)
         repeat_units = _in_units(c.mul(64 // layout.group, group))
@@ -215,8 +228,8 @@ def _own_part(context: Context, decision: GemmDecision, which: str) -> tuple[int
     m, n, _ = decision.instruction
     consumer = context.threads.digit
     if which == "a":
-        return m * decision.repeats[0], consumer(128, along_m) if along_m > 1 else Literal(0)
-    return n, consumer(128 * along_m, along_n) if along_n > 1 else Literal(0)
+        return m * decision.repeats[0], consumer(WARPGROUP, along_m) if along_m > 1 else Literal(0)
+    return n, consumer(WARPGROUP * along_m, along_n) if along_n > 1 else Literal(0)
 
 
 def _register_operand(context: Context, gemm: Gemm, decision: GemmDecision, kk: CExpr, repeat: str) -> CExpr:

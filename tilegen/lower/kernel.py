@@ -6,7 +6,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Kernel, Program
 from tilegen.ir.summary import summary
-from tilegen.lower import rings
+from tilegen.lower import own_k, rings
 from tilegen.lower.bodies import lower_body
 from tilegen.lower.context import Context, constant_name
 from tilegen.lower.facts import buffer_rows, pipeline_lines
@@ -64,7 +64,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
     )
 
 
-_THREADS = ("kWarpgroup", "kConsumers", "kConsumerRows", "kConsumerColumns", "kThreads")
+_THREADS = ("kWarpgroup", "kConsumers", "kConsumerRows", "kConsumerColumns", own_k.CONSTANT, "kThreads")
 
 
 def ordered_constants(context: Context) -> list[Constant]:
@@ -85,6 +85,7 @@ def name_threads(context: Context) -> None:
     consumers = context.constant("kConsumers", plan.consumers, "warpgroups that compute; one more loads")
     threads = c.operation("*", warpgroup, c.operation("+", 1, consumers))
     context.constants["kThreads"] = Constant("kThreads", threads)
+    _name_own_k(context, consumers)
     shares = {decision.warps: decision for _, decision in context.decisions.gemms.items()}
     if plan.consumers == 1 or len(shares) != 1:
         return
@@ -96,6 +97,25 @@ def name_threads(context: Context) -> None:
             value = c.operation("/", context.literal(extent), consumers)
             context.constants[name] = Constant(name, value, comment="of a tile, for each of them")
             context.threads.shares[own] = Name(name)
+
+
+def _name_own_k(context: Context, consumers: Name) -> None:
+    """The constant that says what part of a tile's k a consumer warpgroup multiplies, where each has its own."""
+    found = {(decision.k_parts, decision.k_extent) for _, decision in context.decisions.gemms.items()}
+    if (
+        context.plan.consumers == 1
+        or {parts for parts, _ in found} != {context.plan.consumers}
+        or len(found) != 1
+    ):
+        return
+    gemm, decision = next(iter(context.decisions.gemms.items()))
+    extent = gemm.a.buffer.shape[0 if gemm.transpose_a else 1]
+    if isinstance(extent, Const) and extent.name:
+        value = c.operation("/", context.literal(extent), consumers)
+        context.constants[own_k.CONSTANT] = Constant(
+            own_k.CONSTANT, value, comment="of a tile, for each of them"
+        )
+        context.threads.shares[decision.k_extent] = Name(own_k.CONSTANT)
 
 
 def threads_of(plan: Plan, target: Target) -> Threads:

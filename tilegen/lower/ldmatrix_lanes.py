@@ -14,11 +14,13 @@ from tilegen.inference.shared import SharedLayout
 from tilegen.ir.nodes import Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
+from tilegen.lower.own_k import own_part
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Prefix
 from tilegen.model.statements import CStmt, Declare, Expression
 
 STEP = 16  # k of one mma.sync atom
+WARP = 32  # threads
 CHUNK = 8  # 16-bit elements of one row of an 8 x 8 matrix
 
 
@@ -67,10 +69,11 @@ def lane_a(context: Context, region: Region, decision: GemmDecision, step: CExpr
     warp = context.threads.digit(32, along_m) if along_m > 1 else None
     if decision.a_major == "MN":
         row = c.add(c.mod(lane, 8), c.mul(8, c.div(lane, 16)))
+        row = c.add(_first_k(context, decision), row)
         columns = _Columns(2 * repeats, warp, c.mod(c.div(lane, 8), 2), 2, mi, 2 * repeats)
         return _lane(context, region, row, c.mul(STEP, step), columns, transposed=True)
     row = c.add(_start(STEP * repeats, warp), c.mod(lane, 16))
-    columns = _Columns(0, None, c.div(lane, 16), 2, step, 2 * decision.steps)
+    columns = _along_k(context, decision, c.div(lane, 16), step)
     return _lane(context, region, row, c.mul(16, mi), columns, transposed=False)
 
 
@@ -83,10 +86,24 @@ def lane_b(context: Context, region: Region, decision: GemmDecision, step: CExpr
     warp = context.threads.digit(32 * along_m, along_n) if along_n > 1 else None
     if decision.b_major == "MN":
         columns = _Columns(repeats, warp, c.div(lane, 16), 1, ni, repeats)
-        return _lane(context, region, c.mod(lane, 16), c.mul(STEP, step), columns, transposed=True)
+        row = c.add(_first_k(context, decision), c.mod(lane, 16))
+        return _lane(context, region, row, c.mul(STEP, step), columns, transposed=True)
     row = c.add(_start(CHUNK * repeats, warp), c.mod(lane, 8), c.mul(8, c.div(lane, 16)))
-    columns = _Columns(0, None, c.mod(c.div(lane, 8), 2), 2, step, 2 * decision.steps)
+    columns = _along_k(context, decision, c.mod(c.div(lane, 8), 2), step)
     return _lane(context, region, row, c.mul(8, ni), columns, transposed=False)
+
+
+def _first_k(context: Context, decision: GemmDecision) -> CExpr:
+    """The first k of the warp's own part."""
+    return c.mul(decision.k_extent, own_part(context, decision, WARP))
+
+
+def _along_k(context: Context, decision: GemmDecision, bit: CExpr, step: CExpr) -> _Columns:
+    """The chunks of an operand whose rows run along k."""
+    chunks = 2 * decision.steps
+    if decision.k_parts == 1:
+        return _Columns(0, None, bit, 2, step, chunks)
+    return _Columns(chunks, own_part(context, decision, WARP), bit, 2, step, chunks)
 
 
 def _start(span: int, warp: CExpr | None) -> CExpr:

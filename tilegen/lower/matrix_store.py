@@ -14,10 +14,11 @@ from tilegen.lower import shared_tiles
 from tilegen.lower.addresses import shared_element_at
 from tilegen.lower.context import Context
 from tilegen.lower.conversion import PAIRS, stored_element
+from tilegen.lower.element_names import owner_conditions
 from tilegen.lower.threads import register_part, thread_part
 from tilegen.model import build as c
 from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Reinterpret
-from tilegen.model.statements import CStmt, Declare, Expression, ForC, Scope
+from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC, Scope
 
 LANES = (Mode(4, (0, 2)), Mode(8, (1, 0)))  # of an 8 x 8 matrix: pairs along a row, then rows
 VALUES = (Mode(2, (0, 1)), Mode(2, (8, 0)))  # registers of two matrices, one above the other
@@ -71,6 +72,9 @@ def matrix_store(context: Context, loop: Loop, partition: Fragment) -> list[CStm
         body = (ForC("j", Literal(0), Literal(rounds), body, unroll=True, comment=loop_over),)
     if mi is not None:
         body = (ForC("mi", Literal(0), Literal(partition.register_shape[0]), body, unroll=True),)
+    owner = c.conjunction(owner_conditions(context, partition))
+    if owner is not None:  # other warps hold copies
+        return [IfC(owner, body)]
     return list(body) if isinstance(body[0], ForC) else [Scope(body)]
 
 

@@ -322,10 +322,9 @@ def _consumers_walk(
     body = consumers.block(tiles.body(kernel))
     if consumers.outstanding:
         body += consumers.settle(len(consumers.outstanding))
-    body += consumers.end_of_tile() if reuses_tiles(context) else []
-    declarations = declare(
-        lambda name: True
-    )  # after the body, which says what alignment vector accesses want
+    body += consumers.hazards.end_of_iteration(({}, {}), tiles.body(kernel)) if reuses_tiles(context) else []
+    # After the body, which says what alignment vector accesses want.
+    declarations = declare(lambda name: True)
     start: list[CStmt] = [Blank()] if tiles.repeats else []
     whole = _walk(context, tiles, [*start, *declarations, Blank(), *body], take_next)
     return [*start, *whole]

@@ -8,11 +8,11 @@ within a stretch of code without branches.
 from __future__ import annotations
 
 from tilegen.ir.nodes import Copy, For, Gemm
-from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_mma_sync import declare_operands, loads, multiply
 from tilegen.lower.ldmatrix_lanes import STEP
 from tilegen.lower.loops import LoopHead
+from tilegen.lower.own_k import own_extent
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Literal, Name, Ternary
 from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Declare, Expression, ForC, IfC
@@ -35,8 +35,7 @@ def rotated_loop(
     """
     decision = context.decisions.gemms[gemm]
     context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
-    extents = shared_tiles.extent_constants(context, gemm.a.buffer)
-    steps = c.div(extents[0 if gemm.transpose_a else 1], STEP)
+    steps = c.div(own_extent(context, gemm, decision), STEP)
     operands = context.name("load_operands")
     names = [copy.target.buffer.name for copy in copies]
     context.ring_stage.update(dict.fromkeys(names, Name("stage")))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilegen.ir.nodes import Buffer, Copy, For, If, Persistent, Stmt
+from tilegen.ir.nodes import AddPartials, Buffer, Copy, For, If, Persistent, Stmt
 from tilegen.lower.barriers import reads_asynchronously
 from tilegen.lower.context import Context
 from tilegen.model import build as c
@@ -29,6 +29,11 @@ class SharedHazards:
     def note(self, statement: Stmt) -> None:
         """Remembers what the statement's threads wrote and read; rings have barriers of their own for reads."""
         if isinstance(statement, For | If | Persistent):
+            return
+        if isinstance(statement, AddPartials):  # its barrier stands between its stores and its loads
+            self.written.clear()
+            self.read.clear()
+            self.read[statement.partials.name] = None
             return
         rings = [name for hand_over in self.context.plan.hand_overs for name in hand_over.buffers]
         stores = dict.fromkeys(_shared(writes(statement)))
@@ -58,11 +63,12 @@ class SharedHazards:
         """What is pending, to be compared at the end of a loop's iteration."""
         return dict(self.written), dict(self.read)
 
-    def end_of_iteration(self, before: State) -> list[CStmt]:
-        """A barrier where the next iteration would write what this one still reads, or read what it wrote."""
+    def end_of_iteration(self, before: State, body: tuple[Stmt, ...]) -> list[CStmt]:
+        """A barrier where the next iteration of the body would write what this one still reads, or read what it wrote,
+        before its threads meet anyway."""
         written, read = before
         pending = [n for n in self.written if n not in written] + [n for n in self.read if n not in read]
-        if not pending:
+        if not any(name in pending for name in _touched_before_meeting(body)):
             return []
         self.written.clear()
         self.read.clear()
@@ -89,6 +95,16 @@ class SharedHazards:
         self.context.primitive("fence_proxy_async")
         self.unfenced.clear()
         return Expression(c.call("fence_proxy_async"))
+
+
+def _touched_before_meeting(body: tuple[Stmt, ...]) -> tuple[str, ...]:
+    """The shared buffers that an iteration touches before a barrier that it has in any case."""
+    names: list[str] = []
+    for statement in body:
+        if isinstance(statement, AddPartials):
+            return (*names, statement.partials.name)
+        names += _shared((*reads(statement), *writes(statement)))
+    return tuple(names)
 
 
 def _shared(buffers: tuple[Buffer, ...]) -> tuple[str, ...]:

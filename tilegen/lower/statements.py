@@ -14,6 +14,7 @@ from typing import assert_never
 from tilegen.diagnostics import ProgramError
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
+    AddPartials,
     Assign,
     AtomicElement,
     AtomicTile,
@@ -54,6 +55,7 @@ _BUILT_IN = {
     "sync": "tilegen.lower.scalars:lower_sync",
     "reduce": "tilegen.lower.reduce:lower_reduce",
     "gemm": "tilegen.lower.gemm:lower_gemm",
+    "add_partials": "tilegen.lower.add_partials:lower_add_partials",
     "custom": "tilegen.lower.custom:lower_custom",
     "for.pipelined.multistage": "tilegen.lower.pipeline_multistage:lower_pipelined",
     "for.pipelined.register_prefetch": "tilegen.lower.pipeline_register_prefetch:lower_pipelined",
@@ -96,6 +98,8 @@ def key_of(context: Context, statement: Stmt) -> str:
             return "reduce"
         case Gemm():
             return f"gemm.{context.decisions.gemms[statement].family}"
+        case AddPartials():
+            return "add_partials"
         case CustomOperation():
             return f"custom.{statement.operation}"
         case _:
@@ -146,7 +150,7 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     if isinstance(statement, For | If | Persistent):
         code = lowering(context, statement)
         return [*out, *code, *after_loop(context, statement)]
-    comment = context.comment(quoted(statement))
+    comment = context.comment(quoted(statement), _said(context, statement))
     code = lowering(context, statement)
     return [*out, *comment, *code] if code else out
 
@@ -168,6 +172,15 @@ def quoted(statement: Stmt) -> Location:
             return quoted(inner)
         case _:
             return statement.location
+
+
+def _said(context: Context, statement: Stmt) -> str:
+    """What the comment says of a statement that is not its source line's own."""
+    if not isinstance(statement, AddPartials):
+        return ""
+    plain = "waves" if context.target.language == "hip" else "warps"
+    who = "consumers" if context.plan.kind == "warp_specialised" else plain
+    return f"the {who} add up the sums of their parts of k"
 
 
 def guards_mask(branch: If) -> bool:

@@ -13,6 +13,7 @@ from tilegen.ir.nodes import Buffer, Copy, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.conversion import packed_pair, pair_type
+from tilegen.lower.element_names import owner_conditions
 from tilegen.lower.statements import lower_statement
 from tilegen.lower.threads import register_part, thread_part
 from tilegen.lower.tma import boxes, each_group
@@ -64,7 +65,10 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     rows = (_rows_name(context, fragment, part, extents), part.rows)
     found = boxes(context, copy.target, staging.layout, extents, rows, (part.row, part.column))
     store = _stores(context, staging, extents, part, found.map, found.coordinates, rank)
-    out.append(IfC(elected, (*store, Expression(c.call("tma_store_commit")))))
+    # Of warpgroups that hold copies one stores.
+    stores = c.conjunction((*owner_conditions(context, fragment), elected))
+    assert stores is not None
+    out.append(IfC(stores, (*store, Expression(c.call("tma_store_commit")))))
     context.pending_stores = True
     return out
 
@@ -145,7 +149,9 @@ def uses_stmatrix(fragment: Fragment) -> bool:
 def _to_shared(context: Context, copy: Copy, fragment: Fragment, staging: Staging) -> list[CStmt]:
     """Registers to the swizzled tile."""
     if context.target.has("stmatrix") and uses_stmatrix(fragment):
-        return _by_stmatrix(context, copy, fragment, staging)
+        code = _by_stmatrix(context, copy, fragment, staging)
+        owner = c.conjunction(owner_conditions(context, fragment))
+        return code if owner is None else [IfC(owner, tuple(code))]
     return _by_loop(context, copy, staging)
 
 

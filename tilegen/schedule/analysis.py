@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import (
+    AddPartials,
     AtomicElement,
     AtomicTile,
     Buffer,
@@ -72,6 +73,8 @@ def reads(statement: Stmt) -> tuple[Buffer, ...]:
                 found.append(inner.source.buffer)
                 if not inner.clear:
                     found.append(inner.target.buffer)
+            case AddPartials(target, partials):
+                found += [target.buffer, partials]
             case AtomicTile(_, source, _):
                 found.append(source.buffer)
             case Store():
@@ -103,6 +106,8 @@ def writes(statement: Stmt) -> tuple[Buffer, ...]:
                 found.append(region.buffer)
             case Reduce(target=region):
                 found.append(region.buffer)
+            case AddPartials(target, partials):
+                found += [target.buffer, partials]
             case Store(buffer, _, _) | AtomicElement(_, buffer, _, _):
                 found.append(buffer)
             case CustomOperation():

@@ -14,6 +14,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.loops import as_loop
 from tilegen.inference.vector_access import aligned_elements
 from tilegen.ir.nodes import Copy, For, Kernel, Program
+from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
@@ -59,6 +60,7 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
             f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than {target.name} gives a block "
             f"({limit:,})",
             remedy=f"{remedy} ({stage:,} bytes a stage)",
+            related=room_of_partials(kernel),
         )
     plan = Plan(
         kind="multistage",

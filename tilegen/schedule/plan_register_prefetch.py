@@ -14,6 +14,7 @@ from tilegen.inference.gemm_mfma import operand_conflicts
 from tilegen.ir.affine import Ranges
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, For, Persistent, Program, Stmt
+from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
@@ -58,6 +59,7 @@ def plan_register_prefetch(program: Program, target: Target, decisions: Decision
             f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than a block has on "
             f"{target.name} ({limit:,})",
             remedy="make the shared tiles smaller",
+            related=room_of_partials(kernel),
         )
     for loop, copies in loops:
         ring = sum(decisions.shared[tile.copy.target.buffer.name].bytes for tile in copies)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Program
+from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.registers import ADDRESS_REGISTERS, live_registers, loaded_tensors, operand_registers
 from tilegen.target import Target
@@ -30,6 +31,7 @@ def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
             f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than {target.name} gives a block "
             f"({limit:,})",
             remedy="make the shared tiles smaller",
+            related=room_of_partials(kernel),
         )
     return Plan(
         kind="simple",

@@ -13,6 +13,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Let, Persistent, Program, Stmt
 from tilegen.schedule.across_tiles import deepened, next_tile, ready
+from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
 from tilegen.schedule.clusters import multicasts
 from tilegen.schedule.plan import HandOver, Plan, Staging
@@ -303,6 +304,7 @@ def _require_shared(kernel: Kernel, target: Target, used: int, hand_overs: tuple
         f"the kernel needs {total:,} bytes of shared memory, {total - limit:,} more than a block has on {target.name} "
         f"({limit:,})",
         remedy=f"{remedy} ({ring.bytes:,} bytes a stage)",
+        related=room_of_partials(kernel),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.expressions import Const
-from tilegen.ir.nodes import Copy, For, Gemm, Persistent, Stmt
+from tilegen.ir.nodes import AddPartials, Copy, For, Gemm, Persistent, Stmt
 from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.schedule.plan import Plan
 
@@ -41,7 +41,7 @@ def find_skew(loop: For, decisions: Decisions, plan: Plan) -> Skew | None:
     if any(decisions.gemms[gemm].family != "wgmma" for gemm in gemms) or not first.clear:
         return None
     between = tuple(body[1:-1])
-    if any(isinstance(s, For | Gemm | Persistent) for s in each_statement(between)):
+    if any(isinstance(s, For | Gemm | Persistent | AddPartials) for s in each_statement(between)):
         return None
     held = [second.c.buffer.name]
     if second.a.buffer.scope == "fragment":

@@ -89,7 +89,7 @@ def _gemm(call: WordCall) -> None:
         call.fail(
             "policy",
             "policy of T.gemm is a T.GemmWarpPolicy",
-            "T.GemmWarpPolicy.Square, .FullRow or .FullCol",
+            "T.GemmWarpPolicy.Square, .FullRow, .FullCol or .SlicedK",
         )
     if call.arguments["k_pack"] not in (1, 2):
         call.fail("k_pack", f"k_pack of T.gemm is 1 or 2, not {call.arguments['k_pack']!r}")
