@@ -19,6 +19,7 @@ from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Pr
 from tilegen.model.statements import CStmt, Declare, Expression
 
 STEP = 16  # k of one mma.sync atom
+NAMES = ("a_row", "a_chunk", "b_row", "b_chunk")  # what a lane's places are called
 CHUNK = 8  # 16-bit elements of one row of an 8 x 8 matrix
 
 
