@@ -42,7 +42,9 @@ def lower_update(context: Context, deferred: DeferredSum) -> list[CStmt]:
         assert loop is not None
         out += context.comment(quoted(update))
         out += lower_loop(context, loop, context.decisions.loops[update])
-    return [*out, *comments(context, node), *in_thread(_into_total(context, deferred))]
+    out += comments(context, node)
+    out += context.comment(quoted(update))[-1:] if deferred.factor is None else []
+    return [*out, *in_thread(_into_total(context, deferred))]
 
 
 def _into_total(context: Context, deferred: DeferredSum) -> Reduction:
