@@ -16,7 +16,6 @@ from tilegen.ir.expressions import Expr
 from tilegen.ir.nodes import Assign, Buffer, Gemm, Kernel, Let, ParallelFor, Reduce, Stmt, Store
 from tilegen.ir.traversal import substitute
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, writes
-from tilegen.schedule.defer_sums import DeferredSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +41,19 @@ class FoldedElements:
         lets = tuple(replace(let, value=substitute(let.value, here)) for let in self.element.lets)
         return Element(lets, substitute(self.element.value, here))
 
+    def changes(self, statements: tuple[Stmt, ...]) -> bool:
+        """Whether statements change what an element is made of."""
+        buffers, names = loaded(self.element), variables(self.element)
+        return any(
+            any(buffer in buffers for buffer in writes(statement))
+            or (isinstance(statement, Assign) and statement.var.name in names)
+            for statement in each_statement(statements)
+        )
 
-def fold_elements(
-    kernel: Kernel, decisions: Decisions, deferred: tuple[DeferredSum, ...]
-) -> tuple[FoldedElements, ...]:
-    """The element-wise statements of the kernel that reductions do by the way; `deferred` are the reductions that run
-    where their sum is added to its total."""
-    found = [folded for block in _blocks(kernel.body) for folded in _folded(block, decisions, deferred)]
+
+def fold_elements(kernel: Kernel, decisions: Decisions) -> tuple[FoldedElements, ...]:
+    """The element-wise statements of the kernel that reductions do by the way."""
+    found = [folded for block in _blocks(kernel.body) for folded in _folded(block, decisions)]
     return tuple(folded for folded in found if _all_users_fold(folded, found, kernel))
 
 
@@ -61,9 +66,7 @@ def _blocks(statements: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
                 yield from _blocks(block)
 
 
-def _folded(
-    block: tuple[Stmt, ...], decisions: Decisions, deferred: tuple[DeferredSum, ...]
-) -> Iterator[FoldedElements]:
+def _folded(block: tuple[Stmt, ...], decisions: Decisions) -> Iterator[FoldedElements]:
     for at, statement in enumerate(block):
         if not isinstance(statement, ParallelFor) or (element := _element(statement, decisions)) is None:
             continue
@@ -71,12 +74,12 @@ def _folded(
         reader = next((s for s in block[at + 1 :] if _uses(s, buffer)), None)
         if not isinstance(reader, Reduce) or reader.source.tile != buffer.extents:
             continue
-        place: Stmt = next((entry.update for entry in deferred if entry.reduction is reader), reader)
-        end = next(position for position, s in enumerate(block) if s is place)
+        end = next(position for position, s in enumerate(block) if s is reader)
         # A loop with gemms may be skewed: its statements pass each other.
         skewed = any(isinstance(s, Gemm) for s in block)
-        if not _changes(block[at + 1 :] if skewed else block[at + 1 : end + 1], element):
-            yield FoldedElements(statement, reader, element)
+        folded = FoldedElements(statement, reader, element)
+        if not folded.changes(block[at + 1 :] if skewed else block[at + 1 : end + 1]):
+            yield folded
 
 
 def _element(loop: ParallelFor, decisions: Decisions) -> Element | None:
@@ -96,16 +99,6 @@ def _element(loop: ParallelFor, decisions: Decisions) -> Element | None:
 
 def _uses(statement: Stmt, buffer: Buffer) -> bool:
     return buffer in (*reads(statement), *writes(statement))
-
-
-def _changes(statements: tuple[Stmt, ...], element: Element) -> bool:
-    """Whether statements change what the element is made of."""
-    buffers, names = loaded(element), variables(element)
-    return any(
-        any(buffer in buffers for buffer in writes(statement))
-        or (isinstance(statement, Assign) and statement.var.name in names)
-        for statement in each_statement(statements)
-    )
 
 
 def _all_users_fold(folded: FoldedElements, found: list[FoldedElements], kernel: Kernel) -> bool:

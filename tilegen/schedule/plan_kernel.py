@@ -36,7 +36,7 @@ def plan_kernel(program: Program, target: Target, decisions: Decisions) -> Plan:
         plan = plan_simple(program, target, decisions)
     plan.reasons = [*reasons, *plan.reasons, *_overrides(program)]
     plan.deferred = find_deferred_sums(program.kernel, decisions, target)
-    plan.folded = fold_elements(program.kernel, decisions, plan.deferred)
+    plan.folded = fold_elements(program.kernel, decisions)
     return plan
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, ParallelFor, Persistent, Program, Reduce, Stmt
 from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.fold_elements import fold_elements
 from tilegen.target import Target
 
 ADDRESS_REGISTERS = (
@@ -13,8 +16,14 @@ ADDRESS_REGISTERS = (
 
 
 def fragment_registers(kernel: Kernel, decisions: Decisions) -> int:
-    """32-bit registers a thread for all fragments, as if all were alive at once."""
-    return sum(_registers(buffer, decisions) for buffer in kernel.allocations)
+    """32-bit registers a thread for all fragments that the text has, as if all were alive at once."""
+    folded = _folded(kernel, decisions)
+    return sum(_registers(b, decisions) for b in kernel.allocations if b.name not in folded)
+
+
+def _folded(kernel: Kernel, decisions: Decisions) -> tuple[str, ...]:
+    """The fragments whose elements reductions compute themselves."""
+    return tuple(entry.reduction.source.buffer.name for entry in fold_elements(kernel, decisions))
 
 
 def _registers(buffer: Buffer, decisions: Decisions) -> int:
@@ -24,15 +33,18 @@ def _registers(buffer: Buffer, decisions: Decisions) -> int:
     return -(-decisions.fragments[buffer.name].register_count * buffer.dtype.bits // 32)
 
 
-def live_registers(kernel: Kernel, decisions: Decisions) -> int:
+def live_registers(
+    kernel: Kernel, decisions: Decisions, counts: Callable[[Buffer], bool] = lambda buffer: True
+) -> int:
     """32-bit registers a thread for the fragments that are alive together, at the statement where they are most.
 
     A fragment lives from the first statement that mentions it to the last one, and to the end of a loop that mentions
     it as well. One that passes from an element-wise statement to the next statement takes none: its elements are used
     one by one as they are computed. A narrow one that several statements compute with takes whole registers, since
     compilers keep what they have converted. A reduction that adds to what its target holds has partial results beside
-    it.
+    it. Fragments whose elements a reduction computes itself take none, nor do those that do not count.
     """
+    folded = _folded(kernel, decisions)
     spans: dict[str, tuple[int, int]] = {}
     leaves: list[Stmt] = []
     _number(kernel.body, leaves, spans)
@@ -41,6 +53,8 @@ def live_registers(kernel: Kernel, decisions: Decisions) -> int:
         buffer for leaf in leaves if isinstance(leaf, ParallelFor | Reduce) for buffer in reads(leaf)
     ]
     for buffer in kernel.allocations:
+        if buffer.name in folded or not counts(buffer):
+            sizes[buffer.name] = 0
         if sizes[buffer.name] and buffer.dtype.is_float and computing.count(buffer) > 1:
             sizes[buffer.name] = max(sizes[buffer.name], decisions.fragments[buffer.name].register_count)
     for name, (first, last) in spans.items():
@@ -56,17 +70,11 @@ def live_registers(kernel: Kernel, decisions: Decisions) -> int:
     )
 
 
-def loaded_tensors(kernel: Kernel) -> int:
-    """How many tensors an element-wise statement reads, at the statement that reads most: compilers load their elements
-    ahead."""
-    return max(
-        (
-            sum(buffer.scope == "global" for buffer in reads(statement))
-            for statement in each_statement(kernel.body)
-            if isinstance(statement, ParallelFor)
-        ),
-        default=0,
-    )
+def allotted_registers(target: Target, threads: int) -> int:
+    """Registers a thread at most where so many threads share a multiprocessor."""
+    limits = target.limits
+    share = limits.registers_per_multiprocessor // threads // limits.register_granularity
+    return min(share * limits.register_granularity, limits.registers_per_thread)
 
 
 def _partial_results(statement: Stmt, decisions: Decisions) -> int:
