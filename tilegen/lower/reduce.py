@@ -215,7 +215,7 @@ def in_thread(reduction: Reduction) -> list[CStmt]:
     value, together = element.value, _neighbours(reduction, element)
     inside = None
     if source.padded[node.axis] > source.tile[node.axis]:
-        inside = build.binary("<", axes[node.axis], build.const(source.tile[node.axis]))
+        inside = build.binary("<", axes[node.axis], node.source.buffer.shape[node.axis])
         contiguous = source.contiguous_registers(node.axis) % together == 0
         if together == 1 or not (contiguous and starts_aligned(source, node.axis, together)):
             value, inside = build.select(inside, value, _identity(reduction)), None
