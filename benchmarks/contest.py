@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.correctness import Verdict
 from benchmarks.isolation import Progress
 from benchmarks.measure import ROUNDS, Run, Timer, Timing, fastest, interleaved, ratio_to_best, ratios
+from tilegen.diagnostics import ProgramError
 from tilegen.errors import TilegenError
 from tilegen.runtime.compilation import Backend
 
@@ -53,6 +54,7 @@ class Attempt:
 
     runs: dict[str, Run] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
+    unfit: dict[str, str] = field(default_factory=dict)  # schedules that do not fit the target at this size
     norms: dict[str, float] = field(default_factory=dict)
 
 
@@ -60,16 +62,19 @@ def hold(contest: Contest, options: Options, timer: Timer, progress: Progress) -
     """Admits, searches and times.
 
     Returns:
-        the entry for the results file: times, ratios, what each competitor settled on, and who was wrong.
+        the entry for the results file: times, ratios, what each competitor settled on, who was wrong, and what does
+        not fit the target at this size.
     """
     chosen: dict[str, str] = {}
     finals: dict[str, Run] = {}
     norms: dict[str, float] = {}
     wrong: dict[str, str] = {}
+    unfit: dict[str, str] = {}
     searches: dict[str, dict[str, float]] = {}
     for name, candidates in contest.competitors.items():
         attempt = admit(name, candidates, contest, options.skip, progress)
         wrong |= {f"{name}: {key}": text for key, text in attempt.wrong.items()}
+        unfit |= {f"{name}: {key}": text for key, text in attempt.unfit.items()}
         if not attempt.runs:
             continue
         best = next(iter(attempt.runs))
@@ -79,7 +84,7 @@ def hold(contest: Contest, options: Options, timer: Timer, progress: Progress) -
     progress("rounds")
     timings = interleaved(finals, timer, options.rounds) if finals else {}
     entry = _entry(contest, timings)
-    return entry | {"chosen": chosen, "norms": norms, "wrong": wrong, "searches": searches}
+    return entry | {"chosen": chosen, "norms": norms, "wrong": wrong, "unfit": unfit, "searches": searches}
 
 
 def admit(
@@ -107,6 +112,8 @@ def _made(key: str, make: Callable[[], Run], attempt: Attempt) -> Run | None:
     """The candidate's launch, or None with the reason noted: a schedule that does not fit, a peer that cannot."""
     try:
         return make()
+    except ProgramError as error:
+        attempt.unfit[key] = f"refused: {error.message}"
     except TilegenError as error:
         attempt.wrong[key] = f"refused: {str(error).splitlines()[0]}"
     except Exception as error:  # a peer's compiler may fail in any way

@@ -55,7 +55,15 @@ CASES = tuple(
     for dtype in ("bfloat16", "float16")
 )
 
-SCHEDULES = tuple({"rows": rows, "threads": threads} for rows in (1, 2, 4) for threads in (128, 256, 512))
+_MOST = 64  # elements a thread of tiles of several rows: more of them spill
+
+
+def schedules(columns: int) -> tuple[dict[str, int], ...]:
+    """Tiles of several rows that threads can hold; the examples list those of one row."""
+    sizes = ((rows, threads) for rows in (2, 4) for threads in (128, 256, 512))
+    return tuple(
+        {"rows": rows, "threads": threads} for rows, threads in sizes if rows * columns <= _MOST * threads
+    )
 
 
 def run_case(progress: Progress, case: RowCase, options: Options) -> dict[str, Any]:
@@ -80,7 +88,7 @@ def run_case(progress: Progress, case: RowCase, options: Options) -> dict[str, A
     competitors: dict[str, Candidates] = {
         BASELINE: {"default mode": lambda: _called(compiled, inputs)},
         "torch": {"eager": lambda: _called(plain, inputs)},
-        OWN: own.candidates(case.operation, inputs, output, {}, options.backend, SCHEDULES),
+        OWN: own.candidates(case.operation, inputs, output, {}, options.backend, schedules(case.columns)),
     }
     if importlib.util.find_spec("triton") is not None:
         from benchmarks import triton_rows

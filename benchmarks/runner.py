@@ -80,7 +80,8 @@ def measure_case(
 def entry_line(entry: dict[str, Any]) -> str:
     """A case in one line, for the log."""
     if entry.get("status") != "measured":
-        reason = entry.get("message") or "; ".join(f"{k}: {v}" for k, v in entry.get("wrong", {}).items())
+        noted = {**entry.get("unfit", {}), **entry.get("wrong", {})}
+        reason = entry.get("message") or "; ".join(f"{k}: {v}" for k, v in noted.items())
         return f"{entry['case']}: {entry.get('status')} at {entry.get('step', '-')} {str(reason)[-400:]}"
     ratios = ", ".join(
         f"{name} {value:.3f}" for name, value in entry["ratios"].items() if name != entry["baseline"]

@@ -57,7 +57,7 @@ kernel = layer_norm
 tolerance = 1e-3  # of the relative Frobenius norm; fp16 output rounds to about 3e-4
 schedules = (  # for benchmarks
     *({"threads": threads} for threads in (128, 256, 512, 1024)),
-    *({"stages": stages, "threads": threads} for stages in (3, 6) for threads in (256, 512)),
+    *({"stages": stages, "threads": threads} for stages in (3, 6) for threads in (128, 256, 512)),
     *(
         {"rows": rows, "stages": stages, "threads": threads}
         for rows, stages in ((2, 6), (4, 4), (8, 3))

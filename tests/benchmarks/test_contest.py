@@ -13,7 +13,9 @@ from benchmarks.isolation import Deadline, Limits, Outcome
 from benchmarks.program import results_table as example_table
 from benchmarks.results import Report, table
 from benchmarks.runner import entry_line, measure_case, run_cases
+from tilegen.diagnostics import ProgramError
 from tilegen.errors import TilegenError
+from tilegen.ir.location import NOWHERE
 
 TOLERANCE = Tolerance(1e-3, 0.0, 0.0)
 
@@ -34,7 +36,11 @@ def launch(milliseconds, norm=1e-4):
 
 
 def refusing():
-    raise TilegenError("needs 300,000 bytes of shared memory\n  remedy: …")
+    raise TilegenError("no such compiler\n  remedy: …")
+
+
+def unfit():
+    raise ProgramError(NOWHERE, "the kernel needs 300,000 bytes of shared memory", remedy="…")
 
 
 def contest(competitors):
@@ -51,7 +57,8 @@ COMPETITORS = {
         "fast": launch(1.0, norm=0.5),
         "good": launch(1.6),
         "slow": launch(4.0),
-        "too large": refusing,
+        "too large": unfit,
+        "refused": refusing,
         "hung": launch(0.1),
     },
     DEFAULT: {"good": launch(2.0)},
@@ -66,8 +73,11 @@ def test_the_best_right_candidate_of_each_competitor_is_timed():
     assert entry["ratio_to_best"] == pytest.approx(1.9 / 1.6)
     assert entry["default_to_search"] == pytest.approx(0.8)
     assert entry["teraflops"][OWN] == pytest.approx(2 / 1.6)
-    assert set(entry["wrong"]) == {"tilegen: fast", "tilegen: too large", "tilegen: hung"}
-    assert entry["wrong"]["tilegen: too large"].startswith("refused: needs 300,000")
+    assert set(entry["wrong"]) == {"tilegen: fast", "tilegen: refused", "tilegen: hung"}
+    assert entry["wrong"]["tilegen: refused"] == "refused: no such compiler"
+    assert entry["unfit"] == {
+        "tilegen: too large": "refused: the kernel needs 300,000 bytes of shared memory"
+    }
     assert "tilegen: good" in heard
     json.dumps(entry)
 
@@ -78,9 +88,10 @@ def test_a_wrong_baseline_is_noted_and_takes_part():
     assert "norm 1.0e+00" in attempt.wrong["torch.matmul"]
 
 
-def test_a_case_without_a_right_candidate_is_incomplete():
+@pytest.mark.parametrize("made", [refusing, unfit])
+def test_a_case_without_a_right_candidate_is_incomplete(made):
     entry = hold(
-        contest({"cuBLAS": {"x": launch(1.0)}, OWN: {"y": refusing}}),
+        contest({"cuBLAS": {"x": launch(1.0)}, OWN: {"y": made}}),
         Options(),
         PretendedTimer(),
         lambda t: None,

@@ -63,3 +63,10 @@ def test_every_benchmark_names_its_cases_once():
     for benchmark in BENCHMARKS:
         names = [case.name for case in benchmark.cases]
         assert len(set(names)) == len(names) > 0
+
+
+@pytest.mark.parametrize("columns", [4096, 16384])
+def test_tiles_of_rows_fit_the_threads_that_hold_them(columns):
+    tried = row_kernels.schedules(columns)
+    assert tried
+    assert all(schedule["rows"] * columns // schedule["threads"] <= 64 for schedule in tried)

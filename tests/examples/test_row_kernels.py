@@ -103,7 +103,9 @@ def test_any_width_is_right(
     ("columns", "dtype", "threads"),
     [
         (4096, np.float16, 0),
+        (16384, np.float16, 512),
         (16384, ml_dtypes.bfloat16, 0),
+        (16384, ml_dtypes.bfloat16, 1024),
         (16384, np.float32, 512),
         (16380, np.float16, 128),
     ],
@@ -116,6 +118,26 @@ def test_nothing_spills_where_blocks_share_a_multiprocessor(
     emission = emitted(name, "sm_90a", inputs(name, 8, columns, dtype), threads=threads)
     kernel = compile_cuda(emission.source, emission.target).kernel(emission.name)
     assert (kernel.spills, kernel.stack_bytes) == (0, 0)
+
+
+BLOCKS = {  # a multiprocessor, by columns and threads: what nvcc compiles without spilling
+    (4096, 128): (8, 8, 8),
+    (4096, 256): (4, 4, 4),
+    (4096, 512): (2, 2, 2),
+    (4096, 1024): (2, 2, 2),
+    (16384, 128): (3, 3, 3),
+    (16384, 256): (3, 3, 2),
+    (16384, 512): (2, 2, 2),
+    (16384, 1024): (2, 2, 1),
+}
+
+
+@pytest.mark.parametrize(("columns", "threads"), BLOCKS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_blocks_that_share_a_multiprocessor(name: str, columns: int, threads: int) -> None:
+    emission = emitted(name, "sm_90a", inputs(name, 8, columns, np.float16), threads=threads)
+    blocks = BLOCKS[columns, threads][KERNELS.index(name)]
+    assert f"__launch_bounds__(kThreads, {blocks})" in kernel_text(emission)
 
 
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950"])
@@ -162,7 +184,7 @@ def test_tails_take_predicates_in_place_of_branches_around_loads(name: str) -> N
     text = kernel_text(emitted(name, "sm_90a", inputs(name, 8, 5000, np.float16), threads=256))
     for line in text.splitlines():
         assert not ("if (" in line and "const uint4*>(&X" in line)
-    assert "< 5000 ? *reinterpret_cast<const uint4*>" in text
+    assert "< kN ? *reinterpret_cast<const uint4*>" in text
 
 
 @pytest.mark.parametrize("name", KERNELS)

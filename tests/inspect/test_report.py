@@ -116,3 +116,27 @@ def test_open_extents_leave_the_work_open():
     emission = tilegen.jit(matmul).emit(target="sm_80")
     assert "depends on M, N, K" in emission.report()
     assert "137.4 G operations" in report(emission.generated, {"M": 4096, "N": 4096, "K": 4096})
+
+
+def squares(X):
+    """Element-wise work that only feeds a reduction."""
+    X: T.Tensor((64, 512), T.float32)
+    Y = T.empty((64,), T.float32)
+    with T.Kernel(64, threads=128) as b:
+        x = T.alloc_fragment((1, 512), T.float32)
+        square = T.alloc_fragment((1, 512), T.float32)
+        y = T.alloc_fragment((1,), T.float32)
+        T.copy(X[b, 0], x)
+        for i, j in T.Parallel(1, 512):
+            square[i, j] = x[i, j] * x[i, j]
+        T.reduce_sum(square, y, dim=1)
+        T.copy(y, Y[b])
+    return Y
+
+
+def test_a_fragment_without_registers_says_why():
+    found = report(tilegen.jit(squares).emit(target="sm_90a").generated)
+    lines = [line.strip() for line in found.splitlines()]
+    (reason,) = (line for line in lines if line.startswith("square: "))
+    assert reason.startswith("square: no registers, test_report.py:")
+    assert not any("square," in line or line.startswith("square ") for line in lines)

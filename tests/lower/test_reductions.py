@@ -142,7 +142,7 @@ def test_whole_warps_on_rows_need_no_shared_memory() -> None:
 
 def test_registers_beyond_the_tile_count_as_the_identity() -> None:
     text = kernel_text(generated(programs.row_reduction, "sm_90a", [_single(8, 229)], kind="max"))
-    assert "column < 229 ? x[r] : -infinity()" in text
+    assert "column < kCols ? x[r] : -infinity()" in text
 
 
 def test_reductions_across_warps_take_turns_and_wait_once_each() -> None:
@@ -155,5 +155,5 @@ def test_reductions_across_warps_take_turns_and_wait_once_each() -> None:
 
 def test_a_tail_between_groups_of_registers_is_guarded_once_a_group() -> None:
     text = kernel_text(generated(programs.row_reduction, "sm_90a", [_single(8, 5000)], cols=5000, bm=1))
-    assert "if (column < 5000) y[0] += x[mi][0] + x[mi][1] + (x[mi][2] + x[mi][3]);" in text
+    assert "if (column < kCols) y[0] += x[mi][0] + x[mi][1] + (x[mi][2] + x[mi][3]);" in text
     assert "?" not in text[text.index("T.reduce(") : text.index("shfl")]

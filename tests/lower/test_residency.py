@@ -1,14 +1,17 @@
-"""Resident blocks leave registers for what reductions hold beside their fragments."""
+"""Resident blocks leave registers for what reductions hold beside their fragments, and no more than that."""
 
 # mypy: ignore-errors
 
 from collections.abc import Callable
 
+import folded_programs
 import numpy as np
 import pytest
 from emulation import emulated, generated, relative_error
 
 import tilegen.language as T
+from tilegen.schedule.registers import allotted_registers, fragment_registers, live_registers
+from tilegen.schedule.streaming import streaming_registers
 from tilegen.target import load_target
 from tilegen.toolchain import compile_cuda
 
@@ -51,3 +54,40 @@ def test_sums_along_both_axes(require_tool: Callable[[str], None]) -> None:
     padded = np.pad(x, ((0, 22), (0, 0))).reshape(6, 37, 130)
     assert relative_error(rows, x.sum(1)) < 1e-5
     assert relative_error(columns, padded.sum(1)) < 1e-5
+
+
+# ------------------------------------------------------------------------------------------- estimates
+
+
+def test_fragments_that_reductions_compute_take_no_registers() -> None:
+    rows = np.zeros((8, 1024), np.float32)
+    folded = generated(folded_programs.named, "sm_90a", [rows.astype(np.float16)], bm=1, cols=1024)
+    kernel, decisions = folded.program.kernel, folded.decisions
+    assert decisions.fragments["weighed"].register_count == 8
+    assert fragment_registers(kernel, decisions) == 4 + 1 + 1  # x, two elements a register; top, y
+    assert live_registers(kernel, decisions) == 8 + 1 + 1  # x converted, since two reductions compute with it
+    kept = generated(folded_programs.kept, "sm_90a", [rows], bm=1, cols=1024, place="two readers")
+    assert fragment_registers(kept.program.kernel, kept.decisions) == 8 + 8 + 1 + 1
+
+
+@pytest.mark.parametrize("threads", [32, 64, 128, 256, 512, 1024])
+def test_a_share_of_the_registers_is_what_the_compiler_allots(threads: int) -> None:
+    target = load_target("sm_90a")
+    for blocks in range(1, 2048 // threads + 1):
+        share = allotted_registers(target, blocks * threads)
+        assert share % 8 == 0 or share == 255
+        assert share * blocks * threads <= 65536
+        assert share == 255 or (share + 8) * blocks * threads > 65536
+
+
+@pytest.mark.parametrize("threads", [64, 128, 256, 512, 1024])
+@pytest.mark.parametrize("columns", [512, 1000, 4096, 16384])
+def test_blocks_share_a_multiprocessor_where_their_registers_fit(columns: int, threads: int) -> None:
+    target = load_target("sm_90a")
+    x = np.zeros((8, columns), np.float16)
+    files = generated(folded_programs.named, "sm_90a", [x], bm=1, cols=columns, threads=threads)
+    blocks = files.plan.blocks_per_multiprocessor
+    needed = streaming_registers(files.program.kernel, files.decisions)
+    assert blocks == 1 or allotted_registers(target, blocks * threads) >= needed
+    wanted = max(2, 1024 // threads)
+    assert blocks == wanted or allotted_registers(target, (blocks + 1) * threads) < needed

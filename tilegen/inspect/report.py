@@ -82,8 +82,22 @@ def _buffers(generated: Generated) -> list[str]:
         (row.name, row.scope, row.shape, row.layout, row.bytes, row.conflicts)
         for row in generated.model.buffers
     ]
-    reasons = [f"{name}: {reason}" for name, reason in generated.decisions.reasons.items()]
+    known = {**generated.decisions.reasons, **_without_registers(generated.plan)}
+    reasons = [f"{name}: {reason}" for name, reason in known.items()]
     return (_columns([head, *rows]) if rows else []) + reasons
+
+
+def _without_registers(plan: Plan) -> dict[str, str]:
+    """Why nothing is left of a fragment, by its name."""
+    folded = {
+        entry.reduction.source.buffer.name: f"no registers, {_place(entry.reduction.location)} computes each element"
+        for entry in plan.folded
+    }
+    deferred = {
+        entry.reduction.target.buffer.name: f"no registers, {_place(entry.update.location)} adds the lanes' own parts"
+        for entry in plan.deferred
+    }
+    return {**folded, **deferred}
 
 
 def _instructions(generated: Generated) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Loop
 from tilegen.ir import build
 from tilegen.ir.affine import interval, is_always_true, linear
 from tilegen.ir.expressions import Binary, Expr, Load
-from tilegen.ir.nodes import For, Persistent
+from tilegen.ir.nodes import AtomicTile, Copy, Fill, For, Let, ParallelFor, Persistent, Region
 from tilegen.ir.walk import each_statement, subexpressions
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import ranges
@@ -23,6 +25,8 @@ def kernel_ranges(context: Context) -> Ranges:
             case For(var, start, stop):
                 last = interval(stop, known)[1]
                 known.setdefault(var.name, (interval(start, known)[0], None if last is None else last - 1))
+            case Let(var, value, mutable=False) if var.dtype.is_integer:
+                known.setdefault(var.name, interval(value, known))
             case Persistent(variables, extents):
                 for var, extent in zip(variables, extents, strict=True):
                     last = interval(extent, known)[1]
@@ -42,10 +46,28 @@ def loop_ranges(context: Context, loop: Loop) -> Ranges:
 def padding_conditions(loop: Loop, partition: Fragment) -> list[Expr]:
     """What keeps iterations inside the loop's box, where the threads do not divide it evenly."""
     return [
-        build.binary("<", var, build.const(extent))
-        for var, extent, padded in zip(loop.vars, loop.extents, partition.padded, strict=True)
+        build.binary("<", var, _named(loop, axis))
+        for axis, (var, extent, padded) in enumerate(
+            zip(loop.vars, loop.extents, partition.padded, strict=True)
+        )
         if padded > extent
     ]
+
+
+def _named(loop: Loop, axis: int) -> Expr:
+    """The loop's extent along an axis, under the program's name where it has one."""
+    match loop.node:
+        case ParallelFor(extents=extents):
+            return extents[axis]
+        case Copy(source, target) | AtomicTile(_, source, target):
+            regions: tuple[Region, ...] = (target, source)
+        case Fill(target):
+            regions = (target,)
+        case _:
+            assert_never(loop.node)
+    extent = build.const(loop.extents[axis])
+    shapes = (region.buffer.shape[region.kept[axis]] for region in regions)
+    return next((known for known in shapes if known == extent), extent)
 
 
 def inside_grid(context: Context, index: Expr, extent: Expr, known: Ranges) -> bool:

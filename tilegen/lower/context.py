@@ -123,6 +123,13 @@ class Context:
             known = self.constants.setdefault(name, Constant(name, plain, plain.type_name))
         return Name(name) if known is not None and known.value == plain else plain
 
+    def whole_number(self, expr: Const) -> Name | None:
+        """The file's integer that a float constant of the program comes from, if it has that."""
+        name = constant_name(expr.name)
+        known = self.constants.get(name) if expr.name else None
+        same = known is not None and known.value == Literal(expr.value) and abs(expr.value) <= EXACT_WHOLE
+        return Name(name) if same and not OWN_CONSTANTS.fullmatch(name) else None
+
     def primitive(self, name: str, **parameters: object) -> None:
         """Notes that the text calls a device primitive."""
         self.primitives[name, tuple(parameters.items())] = None
@@ -197,6 +204,8 @@ class Context:
         text = location.text if len(location.text) <= room else location.text[: room - 1].rstrip() + "…"
         return f"{place}  {text}"
 
+
+EXACT_WHOLE = 2**24  # float32 has every integer up to here
 
 # What the text means by these is tilegen's to say: a parameter of the program that would be called so stays a number.
 OWN_CONSTANTS = re.compile(

@@ -13,7 +13,7 @@ from tilegen.ir.nodes import Stmt, Store
 from tilegen.lower.context import Context
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.reduce import Reduction, in_thread, in_warp
-from tilegen.lower.statements import quoted
+from tilegen.lower.statements import comments, quoted
 from tilegen.model.statements import Blank, Comment, CStmt
 from tilegen.schedule.defer_sums import DeferredSum
 
@@ -42,7 +42,9 @@ def lower_update(context: Context, deferred: DeferredSum) -> list[CStmt]:
         assert loop is not None
         out += context.comment(quoted(update))
         out += lower_loop(context, loop, context.decisions.loops[update])
-    return [*out, *context.comment(node.location), *in_thread(_into_total(context, deferred))]
+    out += comments(context, node)
+    out += context.comment(quoted(update))[-1:] if deferred.factor is None else []
+    return [*out, *in_thread(_into_total(context, deferred))]
 
 
 def _into_total(context: Context, deferred: DeferredSum) -> Reduction:

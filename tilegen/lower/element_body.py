@@ -19,7 +19,7 @@ from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.loops import loop_head
 from tilegen.lower.packed import packed, packed_values, pair_name
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret, Ternary
+from tilegen.model.expressions import CExpr, Literal, Name, Operation, Reinterpret, Ternary
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
 
 ELEMENT = "v"  # the loop over the elements of a vector
@@ -345,10 +345,19 @@ def _store(access: ElementAccess, store: Store, fine: CExpr, array: str | None) 
         case Binary("+" | "-" | "*" as op, Load(buffer, places), right, dtype) if (
             buffer.name == store.buffer.name and places == store.indices and dtype.bits >= 32
         ):
-            update = AssignC(target, access.expression(right, fine), f"{op}=")
+            update: CStmt = AssignC(target, access.expression(right, fine), f"{op}=")
         case value:
-            update = AssignC(target, access.expression(value, fine))
+            update = _assigned(target, access.expression(value, fine), store.value.dtype.name == "float32")
     return _guarded(access, Access("store", store.buffer, indices), fine, update)
+
+
+def _assigned(target: CExpr, value: CExpr, single: bool) -> CStmt:
+    """target = value, and target /= divisor where that is what the value does."""
+    match value:
+        case Operation("/", left, right) if single and left == target:
+            return AssignC(target, right, "/=")
+        case _:
+            return AssignC(target, value)
 
 
 def _guarded(access: ElementAccess, one: Access, fine: CExpr, statement: CStmt) -> list[CStmt]:

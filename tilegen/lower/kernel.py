@@ -11,6 +11,7 @@ from tilegen.lower.bodies import lower_body
 from tilegen.lower.context import Context, constant_name
 from tilegen.lower.facts import buffer_rows, pipeline_lines
 from tilegen.lower.launch import launch_of
+from tilegen.lower.ldmatrix_lanes import NAMES as LANE_NAMES
 from tilegen.lower.parameters import parameters_of, requirements_of, tensor_arguments
 from tilegen.lower.storage import order_members
 from tilegen.lower.threads import Threads, consumer_threads, plain_threads
@@ -143,6 +144,7 @@ def reserve_names(context: Context, program: Program) -> None:
         "kk",
         "stage",
         *(NAMES if context.plan.draws_tiles else ()),
+        *(LANE_NAMES if any(d.family == "mma_sync" for _, d in context.decisions.gemms.items()) else ()),
         *((rings.ROUND, rings.DONE) if context.plan.persistent else ()),
     )
     for name in (

@@ -21,6 +21,7 @@ from tilegen.model.statements import CStmt, Declare, Expression
 
 STEP = 16  # k of one mma.sync atom
 WARP = 32  # threads
+NAMES = ("a_row", "a_chunk", "b_row", "b_chunk")  # what a lane's places are called
 CHUNK = 8  # 16-bit elements of one row of an 8 x 8 matrix
 
 

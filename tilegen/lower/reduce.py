@@ -4,7 +4,7 @@ shared memory."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.exchange import store_loop
@@ -21,7 +21,9 @@ from tilegen.inference.vector_access import starts_aligned
 from tilegen.ir import build
 from tilegen.ir.expressions import BinaryOp, Expr, Load, Var
 from tilegen.ir.nodes import Buffer, For, ParallelFor, Reduce, ReduceOp, Stmt, Store
+from tilegen.ir.traversal import children
 from tilegen.ir.types import DType, bool_
+from tilegen.ir.walk import subexpressions
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.element_access import ElementAccess
@@ -31,11 +33,15 @@ from tilegen.lower.scalar import dialect, scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC, Scope
+from tilegen.schedule.fold_elements import Element
 
 _COMBINED: dict[ReduceOp, BinaryOp] = {
     "sum": "+", "abssum": "+", "prod": "*", "max": "max", "absmax": "max", "min": "min",
     "any": "|", "bitor": "|", "all": "&", "bitand": "&", "bitxor": "^",
 }  # fmt: skip
+_STATEMENT = (
+    24  # operations in one statement that combines neighbours: four squares of differences can still be read
+)
 _IDEMPOTENT = ("max", "min", "absmax", "any", "all", "bitand", "bitor")
 
 
@@ -163,17 +169,14 @@ def _limits(dtype: DType) -> tuple[int, int]:
     return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
-def _element(reduction: Reduction, indices: tuple[Expr, ...]) -> Expr:
-    """What an element of the source contributes."""
-    dtype = reduction.partial.dtype
-    value: Expr = Load(reduction.node.source.buffer, indices)
-    match reduction.node.op:
-        case "any" | "all":
-            return build.cast(build.cast(value, bool_), dtype)
-        case "abssum" | "absmax":
-            return build.call("abs", build.cast(value, dtype))
-        case _:
-            return build.cast(value, dtype)
+def _element(reduction: Reduction, indices: tuple[Expr, ...]) -> Element:
+    """What an element of the source contributes: from its register, or computed here."""
+    node, dtype = reduction.node, reduction.partial.dtype
+    folded = reduction.context.plan.folded_into(node)
+    element = folded.at(indices) if folded else Element((), Load(node.source.buffer, indices))
+    value = build.cast(element.value, bool_ if node.op in ("any", "all") else dtype)
+    magnitude = node.op in ("abssum", "absmax")
+    return replace(element, value=build.call("abs", value) if magnitude else build.cast(value, dtype))
 
 
 def _assign(reduction: Reduction, value: Expr) -> Stmt:
@@ -208,30 +211,35 @@ def in_thread(reduction: Reduction) -> list[CStmt]:
     """Combines the registers of each thread, neighbours first where there are some; registers beyond the tile count as
     the identity, or are left out together where the tile ends between groups of neighbours."""
     node, axes, source = reduction.node, reduction.axes(), reduction.source
-    value = _element(reduction, axes)
-    together = _neighbours(reduction)
+    element = _element(reduction, axes)
+    value, together = element.value, _neighbours(reduction, element)
     inside = None
     if source.padded[node.axis] > source.tile[node.axis]:
-        inside = build.binary("<", axes[node.axis], build.const(source.tile[node.axis]))
+        inside = build.binary("<", axes[node.axis], node.source.buffer.shape[node.axis])
         contiguous = source.contiguous_registers(node.axis) % together == 0
         if together == 1 or not (contiguous and starts_aligned(source, node.axis, together)):
             value, inside = build.select(inside, value, _identity(reduction)), None
     if together > 1:
         return _in_groups(reduction, value, together, inside)
-    body = (_assign(reduction, reduction.combine(_old(reduction), value)),)
+    body = (*element.lets, _assign(reduction, reduction.combine(_old(reduction), value)))
     loop = as_loop(ParallelFor(axes, tuple(map(build.const, source.tile)), body))
     assert loop is not None
     return lower_loop(reduction.context, loop, source)
 
 
-def _neighbours(reduction: Reduction) -> int:
-    """How many registers in a row lie along the reduced axis alone: 4, 2 or 1."""
+def _neighbours(reduction: Reduction, element: Element) -> int:
+    """How many registers in a row are combined at a time, 4, 2 or 1: they lie along the reduced axis alone. Where an
+    element is computed with names of its own, one: the names stand in the body of the loop."""
     axis = reduction.node.axis
     first = reduction.source.registers[-1][0]
     alone = first.steps[axis] and not any(step for a, step in enumerate(first.steps) if a != axis)
-    if not alone:
+    if not alone or element.lets:
         return 1
-    return next(group for group in (4, 2, 1) if first.extent % group == 0)
+    operations = sum(
+        bool(children(part)) and not isinstance(part, Load) for part in subexpressions(element.value)
+    )
+    room = _STATEMENT // max(1, operations)
+    return next(group for group in (4, 2, 1) if first.extent % group == 0 and group <= max(1, room))
 
 
 def _in_groups(reduction: Reduction, value: Expr, together: int, inside: Expr | None) -> list[CStmt]:

@@ -11,7 +11,7 @@ from tilegen.lower.context import Context
 from tilegen.lower.translate import Environment, translate
 from tilegen.model import build as c
 from tilegen.model.dialect import Dialect, dialect_of
-from tilegen.model.expressions import CExpr, Literal
+from tilegen.model.expressions import CExpr, Literal, StaticCast
 
 
 def dialect(context: Context) -> Dialect:
@@ -23,11 +23,10 @@ def scalar(context: Context, expr: Expr, load: Callable[[Load], CExpr] | None = 
     """The expression with variables, constants and loads called as the text calls them."""
 
     def constant(value: Const) -> CExpr | None:
-        return (
-            context.literal(value)
-            if value.name and (value.dtype.is_integer or value.dtype == float32)
-            else None
-        )
+        if value.dtype == float32 and (whole := context.whole_number(value)) is not None:
+            return StaticCast("float", whole)
+        named = bool(value.name) and (value.dtype.is_integer or value.dtype == float32)
+        return context.literal(value) if named else None
 
     given = {"load": load} if load is not None else {}
     environment = Environment(

@@ -140,6 +140,8 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
         return []
     if isinstance(statement, Reduce) and context.plan.defers(statement):
         return []  # part of the statement that adds it to its total
+    if context.plan.folds(statement):
+        return _title(context, statement)  # part of the reduction
     deferred = context.plan.deferred_by(statement)
     if deferred is not None:
         from tilegen.lower.deferred_sums import lower_update
@@ -150,9 +152,17 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     if isinstance(statement, For | If | Persistent):
         code = lowering(context, statement)
         return [*out, *code, *after_loop(context, statement)]
-    comment = context.comment(quoted(statement), _said(context, statement))
+    comment = comments(context, statement)
     code = lowering(context, statement)
     return [*out, *comment, *code] if code else out
+
+
+def comments(context: Context, statement: Stmt) -> list[CStmt]:
+    """The comment above a statement's code; above a reduction's also that of what it does by the way."""
+    folded = context.plan.folded_into(statement) if isinstance(statement, Reduce) else None
+    first = context.comment(quoted(folded.elements)) if folded is not None else []
+    own = context.comment(quoted(statement), _said(context, statement))
+    return [*first, *(own[-1:] if first else own)]  # with no blank line between them
 
 
 def _title(context: Context, statement: Stmt) -> list[CStmt]:

@@ -182,10 +182,15 @@ class _Translator:
             return result if op in COMPARISONS else self._narrowed(result, dtype)
         if op in ("//", "%"):
             return self._division(expr)
-        left, right = self.value(expr.left), self.value(expr.right)
+        left, right = self._operand(expr.left), self._operand(expr.right)
         if op == "+" and dtype.is_integer and isinstance(right, Operation) and right.op in ("+", "-"):
             return Operation(right.op, Operation("+", left, right.left), right.right)  # no brackets needed
         return Operation(op, left, right)
+
+    def _operand(self, expr: Expr) -> CExpr:
+        """An operand beside one that is no constant: C++ itself makes a float of the file's integers there."""
+        value = self.value(expr)
+        return value.operand if isinstance(expr, Const) and isinstance(value, StaticCast) else value
 
     def _division(self, expr: Binary) -> CExpr:
         left, right = self.value(expr.left), self.value(expr.right)

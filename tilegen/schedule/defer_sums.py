@@ -13,6 +13,7 @@ from tilegen.inference.reduction import reduction_steps
 from tilegen.ir.expressions import Binary, Const, Expr, Load
 from tilegen.ir.nodes import Buffer, Fill, For, Kernel, ParallelFor, Persistent, Reduce, Stmt, Store
 from tilegen.schedule.analysis import each_statement, loaded, reads, writes
+from tilegen.schedule.fold_elements import FoldedElements, fold_elements
 from tilegen.target import Target
 
 
@@ -31,7 +32,16 @@ def find_deferred_sums(kernel: Kernel, decisions: Decisions, target: Target) -> 
     """The sums of the kernel that may wait for the end of their loop."""
     found: list[DeferredSum] = []
     _walk(kernel.body, kernel, decisions, target, found)
-    return tuple(found)
+    folded = fold_elements(kernel, decisions)
+    return tuple(deferred for deferred in found if not _changed_before(deferred, folded))
+
+
+def _changed_before(deferred: DeferredSum, folded: tuple[FoldedElements, ...]) -> bool:
+    """Whether what the reduction itself computes its elements from changes until they are added to the total."""
+    work = next((entry for entry in folded if entry.reduction is deferred.reduction), None)
+    body = deferred.loop.body
+    at, then = (next(i for i, s in enumerate(body) if s is o) for o in (deferred.reduction, deferred.update))
+    return work is not None and work.changes(body[at : then + 1])
 
 
 def _walk(

@@ -10,6 +10,7 @@ from tilegen.inference.shared import SharedLayout
 from tilegen.ir.nodes import AtomicTile, Copy, For, Rasterisation, Reduce, Stmt
 from tilegen.schedule.clusters import Multicast, cluster_size
 from tilegen.schedule.defer_sums import DeferredSum
+from tilegen.schedule.fold_elements import FoldedElements
 from tilegen.schedule.uneven import LongestFirst
 
 PlanKind = Literal["warp_specialised", "multistage", "register_prefetch", "simple"]
@@ -96,6 +97,7 @@ class Plan:
     next_tile: NextTile | None = None  # what of it runs beside the end of this tile, in a persistent kernel
     turns: bool = False  # the consumer warpgroups take turns at issuing the gemms of a skewed loop
     deferred: tuple[DeferredSum, ...] = ()  # sums whose lanes meet behind their loop
+    folded: tuple[FoldedElements, ...] = ()  # element-wise statements that reductions do by the way
     reasons: list[str] = field(default_factory=list)
 
     @property
@@ -112,12 +114,23 @@ class Plan:
         return any(entry.reduction is reduction for entry in self.deferred)
 
     def dissolves(self, buffer: str) -> bool:
-        """Whether nothing is left of a fragment: the parts of a deferred sum go to its total at once."""
-        return any(entry.reduction.target.buffer.name == buffer for entry in self.deferred)
+        """Whether nothing is left of a fragment: the parts of a deferred sum go to its total at once, and elements that
+        a reduction computes itself to its result."""
+        return any(entry.reduction.target.buffer.name == buffer for entry in self.deferred) or any(
+            entry.reduction.source.buffer.name == buffer for entry in self.folded
+        )
 
     def deferred_by(self, update: Stmt) -> DeferredSum | None:
         """The deferred sum that a statement adds to its total."""
         return next((entry for entry in self.deferred if entry.update is update), None)
+
+    def folds(self, statement: Stmt) -> bool:
+        """Whether a reduction does the element-wise statement by the way."""
+        return any(entry.elements is statement for entry in self.folded)
+
+    def folded_into(self, reduction: Reduce) -> FoldedElements | None:
+        """What a reduction does by the way."""
+        return next((entry for entry in self.folded if entry.reduction is reduction), None)
 
     def hand_over_of(self, copy: Copy) -> HandOver | None:
         """The hand-over that a copy belongs to."""

@@ -7,6 +7,7 @@ from tilegen.ir.nodes import For, Program
 from tilegen.ir.walk import each_statement
 from tilegen.schedule.clusters import check_cluster
 from tilegen.schedule.defer_sums import find_deferred_sums
+from tilegen.schedule.fold_elements import fold_elements
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_multistage import plan_multistage
 from tilegen.schedule.plan_register_prefetch import plan_register_prefetch
@@ -35,6 +36,7 @@ def plan_kernel(program: Program, target: Target, decisions: Decisions) -> Plan:
         plan = plan_simple(program, target, decisions)
     plan.reasons = [*reasons, *plan.reasons, *_overrides(program)]
     plan.deferred = find_deferred_sums(program.kernel, decisions, target)
+    plan.folded = fold_elements(program.kernel, decisions)
     return plan
 
 

@@ -7,12 +7,17 @@ from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Program
 from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.plan import Plan
-from tilegen.schedule.registers import ADDRESS_REGISTERS, live_registers, loaded_tensors, operand_registers
+from tilegen.schedule.registers import (
+    ADDRESS_REGISTERS,
+    allotted_registers,
+    live_registers,
+    operand_registers,
+)
+from tilegen.schedule.streaming import streaming_registers
 from tilegen.target import Target
 
 _RESIDENT = 2  # the part of the threads that a multiprocessor holds which shall be resident
-_ADDRESSES = 16  # registers beside fragments
-_VECTORS = 8  # registers for elements of each tensor that an element-wise statement loads ahead
+_FEWEST = 2  # blocks that shall be resident even so: one loads while the other computes
 
 
 def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
@@ -46,23 +51,26 @@ def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
 
 
 def _residency(program: Program, decisions: Decisions, target: Target, used: int) -> int:
-    """Blocks a multiprocessor for which the compiler leaves registers: half of the threads that it holds, so that the
-    loads of some blocks overlap with the arithmetic of others; fewer where fragments or shared memory need more room.
-    HIP's compiler takes no such bound: it looks for the occupancy itself."""
+    """Blocks a multiprocessor for which the compiler leaves registers: half of the threads that it holds and at least
+    two, so that the loads of some blocks overlap with the arithmetic of others; fewer where fragments or shared memory
+    need more room. HIP's compiler takes no such bound: it looks for the occupancy itself."""
     kernel, limits = program.kernel, target.limits
     if target.language == "hip":
         return 1
     blocks = limits.threads_per_multiprocessor // (_RESIDENT * kernel.threads)
+    if not len(decisions.gemms):
+        blocks = max(blocks, min(_FEWEST, limits.threads_per_multiprocessor // kernel.threads))
     blocks = min(blocks, limits.blocks_per_multiprocessor)
     if used:
         blocks = min(blocks, limits.shared_bytes_per_multiprocessor // (used + limits.reserved_shared_bytes))
-    needed = live_registers(kernel, decisions)
     if len(decisions.gemms):
         # Operands are in registers beside the accumulators, and so are the bounds of guarded loads.
-        needed += operand_registers(kernel, decisions) + ADDRESS_REGISTERS
+        needed = live_registers(kernel, decisions) + operand_registers(kernel, decisions) + ADDRESS_REGISTERS
         return max(1, min(blocks, limits.registers_per_multiprocessor // (needed * kernel.threads)))
-    needed += needed // 5 + _ADDRESSES + _VECTORS * loaded_tensors(kernel)
-    return max(1, min(blocks, limits.registers_per_multiprocessor // (needed * kernel.threads)))
+    needed = streaming_registers(kernel, decisions)
+    return next(
+        (n for n in range(blocks, 1, -1) if allotted_registers(target, n * kernel.threads) >= needed), 1
+    )
 
 
 def check_threads(program: Program, target: Target) -> None:

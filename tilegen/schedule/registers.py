@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, ParallelFor, Persistent, Program, Reduce, Stmt
 from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.fold_elements import FoldedElements, fold_elements
 from tilegen.target import Target
 
 ADDRESS_REGISTERS = (
@@ -13,8 +16,9 @@ ADDRESS_REGISTERS = (
 
 
 def fragment_registers(kernel: Kernel, decisions: Decisions) -> int:
-    """32-bit registers a thread for all fragments, as if all were alive at once."""
-    return sum(_registers(buffer, decisions) for buffer in kernel.allocations)
+    """32-bit registers a thread for all fragments that the text has, as if all were alive at once."""
+    folded = [entry.reduction.source.buffer for entry in fold_elements(kernel, decisions)]
+    return sum(_registers(buffer, decisions) for buffer in kernel.allocations if buffer not in folded)
 
 
 def _registers(buffer: Buffer, decisions: Decisions) -> int:
@@ -24,27 +28,34 @@ def _registers(buffer: Buffer, decisions: Decisions) -> int:
     return -(-decisions.fragments[buffer.name].register_count * buffer.dtype.bits // 32)
 
 
-def live_registers(kernel: Kernel, decisions: Decisions) -> int:
+def live_registers(
+    kernel: Kernel, decisions: Decisions, counts: Callable[[Buffer], bool] = lambda buffer: True
+) -> int:
     """32-bit registers a thread for the fragments that are alive together, at the statement where they are most.
 
     A fragment lives from the first statement that mentions it to the last one, and to the end of a loop that mentions
     it as well. One that passes from an element-wise statement to the next statement takes none: its elements are used
-    one by one as they are computed. A narrow one that several statements compute with takes whole registers, since
-    compilers keep what they have converted. A reduction that adds to what its target holds has partial results beside
-    it.
+    one by one as they are computed; nor does one whose elements a reduction computes itself. A narrow one that several
+    statements compute with takes whole registers, since compilers keep what they have converted. A reduction that adds
+    to what its target holds has partial results beside it. Only buffers that `counts` count.
     """
+    folded = fold_elements(kernel, decisions)
     spans: dict[str, tuple[int, int]] = {}
     leaves: list[Stmt] = []
-    _number(kernel.body, leaves, spans)
-    sizes = {buffer.name: _registers(buffer, decisions) for buffer in kernel.allocations}
+    _number(kernel.body, folded, leaves, spans)
+    sizes = {buffer.name: _registers(buffer, decisions) for buffer in kernel.allocations if counts(buffer)}
     computing = [
-        buffer for leaf in leaves if isinstance(leaf, ParallelFor | Reduce) for buffer in reads(leaf)
+        buffer
+        for leaf in leaves
+        if isinstance(leaf, ParallelFor | Reduce)
+        for buffer in _operands(leaf, folded)
     ]
     for buffer in kernel.allocations:
-        if sizes[buffer.name] and buffer.dtype.is_float and computing.count(buffer) > 1:
+        if sizes.get(buffer.name) and buffer.dtype.is_float and computing.count(buffer) > 1:
             sizes[buffer.name] = max(sizes[buffer.name], decisions.fragments[buffer.name].register_count)
     for name, (first, last) in spans.items():
-        if last == first + 1 and all(isinstance(leaves[at], ParallelFor | Reduce) for at in (first, last)):
+        passed = isinstance(leaves[first], ParallelFor) and isinstance(leaves[last], ParallelFor | Reduce)
+        if last == first + 1 and passed:
             sizes[name] = 0
     return max(
         (
@@ -56,17 +67,11 @@ def live_registers(kernel: Kernel, decisions: Decisions) -> int:
     )
 
 
-def loaded_tensors(kernel: Kernel) -> int:
-    """How many tensors an element-wise statement reads, at the statement that reads most: compilers load their elements
-    ahead."""
-    return max(
-        (
-            sum(buffer.scope == "global" for buffer in reads(statement))
-            for statement in each_statement(kernel.body)
-            if isinstance(statement, ParallelFor)
-        ),
-        default=0,
-    )
+def allotted_registers(target: Target, threads: int) -> int:
+    """Registers a thread at most where so many threads share a multiprocessor."""
+    limits = target.limits
+    share = limits.registers_per_multiprocessor // threads // limits.register_granularity
+    return min(share * limits.register_granularity, limits.registers_per_thread)
 
 
 def _partial_results(statement: Stmt, decisions: Decisions) -> int:
@@ -77,21 +82,34 @@ def _partial_results(statement: Stmt, decisions: Decisions) -> int:
             return 0
 
 
-def _number(statements: tuple[Stmt, ...], leaves: list[Stmt], spans: dict[str, tuple[int, int]]) -> None:
+def _operands(statement: Stmt, folded: tuple[FoldedElements, ...]) -> tuple[Buffer, ...]:
+    """What a statement reads; a reduction also what it computes its elements from."""
+    work = next((entry for entry in folded if entry.reduction is statement), None)
+    return reads(statement) if work is None else reads(work.elements)
+
+
+def _number(
+    statements: tuple[Stmt, ...],
+    folded: tuple[FoldedElements, ...],
+    leaves: list[Stmt],
+    spans: dict[str, tuple[int, int]],
+) -> None:
     """Counts the statements that hold no others into `leaves`, and notes for each buffer the first and the last of them
-    that mention it."""
+    that mention it. Folded ones are part of their reduction."""
     for statement in statements:
         match statement:
             case For(body=body) | Persistent(body=body):
                 inner: dict[str, tuple[int, int]] = {}
-                _number(body, leaves, inner)
+                _number(body, folded, leaves, inner)
                 for name, span in inner.items():
                     spans[name] = (spans[name][0], len(leaves) - 1) if name in spans else span
             case If(_, then, otherwise):
-                _number(then, leaves, spans)
-                _number(otherwise, leaves, spans)
+                _number(then, folded, leaves, spans)
+                _number(otherwise, folded, leaves, spans)
+            case _ if any(entry.elements is statement for entry in folded):
+                pass
             case _:
-                for buffer in (*reads(statement), *writes(statement)):
+                for buffer in (*_operands(statement, folded), *writes(statement)):
                     spans[buffer.name] = (spans.get(buffer.name, (len(leaves), 0))[0], len(leaves))
                 leaves.append(statement)
 

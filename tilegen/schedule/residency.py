@@ -11,7 +11,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Copy, For, If, Kernel, Persistent
 from tilegen.schedule.analysis import each_statement, reads
 from tilegen.schedule.plan import HandOver, Plan, Registers
-from tilegen.schedule.registers import fragment_registers
+from tilegen.schedule.registers import fragment_registers, live_registers
 from tilegen.schedule.skew import find_skew
 from tilegen.schedule.uneven import uneven_axes
 from tilegen.target import Target
@@ -32,7 +32,8 @@ def residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, 
     """As many blocks a multiprocessor as shared memory and registers allow, at most MOST_RESIDENT."""
     limits = target.limits
     size = rounded(used) + limits.reserved_shared_bytes
-    needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
+    held = max(fragment_registers(kernel, decisions), live_registers(kernel, decisions))
+    needed = held + OVERHEAD_REGISTERS
     for resident in range(MOST_RESIDENT, 1, -1):
         if (
             resident * size > limits.shared_bytes_per_multiprocessor
