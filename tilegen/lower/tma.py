@@ -17,6 +17,9 @@ from tilegen.model.kernel import TensorMap
 from tilegen.model.statements import CStmt, Declare, Expression, ForC
 from tilegen.schedule.analysis import each_statement, reads, writes
 
+SMALL_BOX = 4096
+"""Bytes; measured on the H200: loads of 1 to 4 KB, a dozen a stage, took 4 % of a kernel that lives on memory."""
+
 
 def tensor_map(
     context: Context,
@@ -27,8 +30,8 @@ def tensor_map(
     group: CExpr | None = None,
 ) -> Name:
     """The kernel parameter that describes `buffer` in boxes of `box` elements, fastest axis first; one for each way
-    in which a tensor is cut. With `group`, the fastest axis counts that many columns, and the next one counts the
-    groups of columns."""
+    in which a tensor is cut. With `group`, the fastest axis counts that many columns, and an axis behind all others
+    counts the groups of columns."""
     for name, known in context.maps.items():
         if known.tensor == buffer.name and known.box_values == values and known.swizzle == swizzle:
             return Name(name)
@@ -38,8 +41,8 @@ def tensor_map(
     extents = tuple(extent_expression(context, extent) for extent in reversed(buffer.shape))
     strides = _strides(context, buffer)
     if group is not None:
-        extents = (group, c.operation("/", extents[0], group), *extents[1:])
-        strides = (c.mul(group, buffer.dtype.bytes), *strides)
+        extents = (group, *extents[1:], c.operation("/", extents[0], group))
+        strides = (*strides, c.mul(group, buffer.dtype.bytes))
     context.maps[name] = TensorMap(
         parameter=name,
         tensor=buffer.name,
@@ -103,43 +106,47 @@ def boxes(
 
     `rows` narrows the boxes to fewer rows (name, value); `first` adds (rows, columns) to the position.
     """
-    buffer = region.buffer
     columns = shared_tiles.group_columns(context, layout, extents[-1])
-    box: dict[int, tuple[CExpr, int]] = {}
-    for position, axis in enumerate(region.kept):
-        box[axis] = (extents[position], region.tile[position])
     last = region.kept[-1]
-    box[last] = (columns, layout.group)
-    if rows is not None:
-        box[region.kept[-2]] = rows
+    box = _box(region, extents, (columns, layout.group), rows)
     offsets: list[CExpr] = [scalar(context, offset) for offset in region.offsets]
     if first is not None:
         offsets[region.kept[-2]] = c.add(offsets[region.kept[-2]], first[0])
         offsets[last] = c.add(offsets[last], first[1])
-    names = [box.get(axis, (Literal(1), 1)) for axis in range(buffer.rank)]
     swizzle = layout.hardware_swizzle
     assert swizzle is not None
-    parameter = tensor_map(
-        context,
-        buffer,
-        tuple(name for name, _ in reversed(names)),
-        tuple(value for _, value in reversed(names)),
-        swizzle,
-    )
-    return Boxes(parameter, tuple(reversed(offsets)))
+    names, values = tuple(name for name, _ in box), tuple(value for _, value in box)
+    return Boxes(tensor_map(context, region.buffer, names, values, swizzle), tuple(reversed(offsets)))
+
+
+def _box(
+    region: Region,
+    extents: tuple[CExpr, ...],
+    columns: tuple[CExpr, int],
+    rows: tuple[CExpr, int] | None = None,
+) -> list[tuple[CExpr, int]]:
+    """Names and values of a box's extents, fastest axis first."""
+    box: dict[int, tuple[CExpr, int]] = {}
+    for position, axis in enumerate(region.kept):
+        box[axis] = (extents[position], region.tile[position])
+    box[region.kept[-1]] = columns
+    if rows is not None:
+        box[region.kept[-2]] = rows
+    return [box.get(axis, (Literal(1), 1)) for axis in reversed(range(region.buffer.rank))]
 
 
 def folds_groups(context: Context, region: Region, layout: SharedLayout) -> bool:
-    """Whether one box takes all column groups of a row: they are there only because a box is not longer along an axis,
-    and the tensor's rows are whole groups, so that the groups can be an axis of their own."""
+    """Whether one box takes all column groups: the tensor's rows are whole groups, so that the groups can be an axis of
+    their own, and a box of one group is so small that issuing it costs more than its bytes."""
     tma = context.target.tma
     assert tma is not None
     columns, offset = region.buffer.shape[-1], region.offsets[-1]
     known = context.decisions.divisors
     return (
-        layout.hardware_swizzle == 0
-        and layout.rows == 1
+        layout.hardware_swizzle is not None
+        and layout.rows * layout.group * layout.dtype.bytes <= SMALL_BOX
         and 1 < layout.groups <= tma.box_extent
+        and region.kept[-1] == region.buffer.rank - 1
         and region.buffer.rank < tma.rank
         and divisor_of(columns, known) % layout.group == 0
         and divisor_of(offset, known) % layout.group == 0
@@ -147,18 +154,17 @@ def folds_groups(context: Context, region: Region, layout: SharedLayout) -> bool
 
 
 def _folded(context: Context, region: Region, layout: SharedLayout, extents: tuple[CExpr, ...]) -> Boxes:
-    """The one box that moves a row with all its column groups."""
-    buffer = region.buffer
+    """The one box that moves a tile with all its column groups, one behind the other as they lie in shared memory."""
     group = shared_tiles.group_columns(context, layout, extents[-1])
-    one: tuple[CExpr, int] = (Literal(1), 1)
-    box = [(group, layout.group), (c.operation("/", extents[-1], group), layout.groups)]
-    box += [one] * (buffer.rank - 1)
+    box = _box(region, extents, (group, layout.group))
+    box.append((c.operation("/", extents[-1], group), layout.groups))
     offsets = [scalar(context, offset) for offset in region.offsets]
     first = Literal(0) if c.value_of(offsets[-1]) == 0 else c.operation("/", offsets[-1], group)
-    parameter = tensor_map(
-        context, buffer, tuple(name for name, _ in box), tuple(value for _, value in box), 0, group
-    )
-    return Boxes(parameter, (Literal(0), first, *reversed(offsets[:-1])))
+    swizzle = layout.hardware_swizzle
+    assert swizzle is not None
+    names, values = tuple(name for name, _ in box), tuple(value for _, value in box)
+    parameter = tensor_map(context, region.buffer, names, values, swizzle, group)
+    return Boxes(parameter, (Literal(0), *reversed(offsets[:-1]), first))
 
 
 def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
@@ -172,7 +178,7 @@ def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
     if shared is None and folds_groups(context, copy.source, layout):
         context.primitive("tma_load", rank=rank + 1, multicast=False)
         whole = _folded(context, copy.source, layout, extents)
-        tile = c.index(shared_tiles.tile(context, buffer.name), 0)
+        tile = shared_tiles.tile(context, buffer.name)
         return [Expression(c.call(f"tma_load_{rank + 1}d", tile, whole.map, *whole.coordinates, barrier))]
     context.primitive("tma_load", rank=rank, multicast=shared is not None)
     name = f"tma_load_{rank}d" + ("_multicast" if shared is not None else "")
