@@ -98,6 +98,17 @@ def test_hopper_schedules(require_tool: Require, schedule: dict[str, int]) -> No
     assert "serialized" not in result.log
 
 
+def test_warpgroups_share_k_of_few_columns() -> None:
+    """Each unpacks its own half of the words: half as many registers as one alone, and nothing is added in memory."""
+    arrays = operands(1, 256, 1024)
+    alone = emission(arrays, "sm_90a", block_M=8, block_K=512, threads=128)
+    both = emission(arrays, "sm_90a", block_M=8, block_K=512, threads=256)
+    assert "half of every tile's k" not in alone.source and "half of every tile's k" in both.source
+    for text, words in ((alone.source, 32), (both.source, 16)):
+        assert f"int W_words[{words}];" in text and f"half W_local[{8 * words}];" in text
+        assert "atomic" not in text and "cudaMemsetAsync" not in text
+
+
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
 def test_compiled_for_cdna(require_tool: Require, tmp_path: Path, target: str) -> None:
     """In the ISA simulator: right, operands read without bank conflicts, no spill, nibbles unpacked by packed

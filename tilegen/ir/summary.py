@@ -14,6 +14,7 @@ from tilegen.ir.build import const
 from tilegen.ir.expressions import Binary, Call, Cast, Const, Expr, Load, Unary, Var
 from tilegen.ir.linear import linear
 from tilegen.ir.nodes import (
+    AddPartials,
     AtomicElement,
     AtomicTile,
     Buffer,
@@ -113,7 +114,7 @@ class _Run:
                 self.repeat(statement)
             case Persistent():
                 self.block(statement.body)
-            case Let(mutable=False) | SyncThreads():
+            case Let(mutable=False) | SyncThreads() | AddPartials():
                 pass
             case _:
                 raise _Unclear

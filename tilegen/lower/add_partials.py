@@ -18,84 +18,80 @@ from tilegen.model.statements import AssignC, CStmt, Declare, ForC, Scope
 def lower_add_partials(context: Context, statement: Stmt) -> list[CStmt]:
     """The code of the addition."""
     assert isinstance(statement, AddPartials)
-    buffer, partials = statement.target.buffer, statement.partials
+    buffer = statement.target.buffer
     decision = next(
         d for gemm, d in context.decisions.gemms.items() if gemm.c.buffer == buffer and d.k_parts > 1
     )
-    context.pipeline_notes.append(_note(context, statement, decision))
-    parts, _, _, width = partials.extents
-    language = context.target.language
-    context.align(buffer.name, width * buffer.dtype.bytes)
-    registers = _Registers(context, statement, width)
-    own = as_vector(registers.first, buffer.dtype, width, language, const=True)
-    mine = registers.place(own_part(context, decision, _threads_of_warp(context, decision)))
-    leave = registers.each((AssignC(as_vector(mine, buffer.dtype, width, language), own),))
+    note = _note(context, statement, decision)
+    context.pipeline_notes += [] if note in context.pipeline_notes else [note]
+    vectors = _Vectors(context, statement)
+    own = own_part(context, decision, _threads_of_warp(context, decision))
+    leave = vectors.move(vectors.place(own), vectors.element(Literal(0)))
+    start = vectors.move(vectors.element(Literal(0)), vectors.place(Literal(0)))
+    return [*vectors.each((leave,)), context.synchronise(), *vectors.each((start, *_other_parts(vectors)))]
+
+
+def _other_parts(vectors: _Vectors) -> list[CStmt]:
+    """The parts behind the first one are added to it."""
+    context, plan = vectors.context, vectors.context.plan
+    parts, width = vectors.partials.extents[0], vectors.width
     part: CExpr = Name("part") if parts > 2 else Literal(1)
-    more: list[CStmt] = [
+    add = AssignC(vectors.element(Name("v")), c.index("partial", "v"), "+=")
+    body: list[CStmt] = [
         Declare(
-            type_name(buffer.dtype, language),
+            type_name(vectors.buffer.dtype, context.target.language),
             "partial",
             dimensions=(Literal(width),),
-            alignment=width * buffer.dtype.bytes,
+            alignment=width * vectors.buffer.dtype.bytes,
         ),
-        AssignC(
-            as_vector(c.index("partial", 0), buffer.dtype, width, language),
-            as_vector(registers.place(part), buffer.dtype, width, language, const=True),
-        ),
-        ForC(
-            "v",
-            Literal(0),
-            Literal(width),
-            (AssignC(registers.element(Name("v")), c.index("partial", "v"), "+="),),
-            unroll=True,
-        ),
+        vectors.move(c.index("partial", 0), vectors.place(part)),
+        ForC("v", Literal(0), Literal(width), (add,), unroll=True),
     ]
-    if parts > 2:
-        more = [ForC("part", Literal(1), Literal(parts), tuple(more), unroll=True)]
-    start = AssignC(
-        as_vector(registers.first, buffer.dtype, width, language),
-        as_vector(registers.place(Literal(0)), buffer.dtype, width, language, const=True),
-    )
-    return [*leave, context.synchronise(), *registers.each((start, *more))]
+    if parts == 2:
+        return body
+    by_consumers = plan.kind == "warp_specialised" and parts == plan.consumers
+    count = Name("kConsumers") if by_consumers else Literal(parts)
+    return [ForC("part", Literal(1), count, tuple(body), unroll=True)]
 
 
-class _Registers:
+class _Vectors:
     """The accumulators of a thread, a vector at a time."""
 
-    def __init__(self, context: Context, statement: AddPartials, width: int) -> None:
+    def __init__(self, context: Context, statement: AddPartials) -> None:
         self.context = context
-        self.statement = statement
-        self.width = width
-        self.shape = context.decisions.fragment(statement.target.buffer).register_shape
-        names = register_names(len(self.shape))
-        steps = (*(1 for _ in self.shape[:-1]), width)
-        self.loops = [
-            (name, extent, step) for name, extent, step in zip(names, self.shape, steps, strict=True)
-        ]
+        self.buffer = statement.target.buffer
+        self.partials = statement.partials
+        self.width = width = self.partials.extents[-1]
+        context.align(self.buffer.name, width * self.buffer.dtype.bytes)
+        shape = context.decisions.fragment(self.buffer).register_shape
+        steps = (*(1 for _ in shape[:-1]), width)
+        self.loops = list(zip(register_names(len(shape)), shape, steps, strict=True))
         self.indices: list[CExpr] = [
             Name(name) if extent > step else Literal(0) for name, extent, step in self.loops
         ]
 
-    @property
-    def first(self) -> CExpr:
-        return self.element(Literal(0))
+    def move(self, target: CExpr, source: CExpr) -> CStmt:
+        """A whole vector, from one first element on to another."""
+        dtype, language = self.buffer.dtype, self.context.target.language
+        value = as_vector(source, dtype, self.width, language, const=True)
+        return AssignC(as_vector(target, dtype, self.width, language), value)
 
     def element(self, position: CExpr) -> CExpr:
         """An accumulator of the vector."""
         *outer, last = self.indices
-        return c.index(self.statement.target.buffer.name, *outer, c.add(last, position))
+        return c.index(self.buffer.name, *outer, c.add(last, position))
 
     def place(self, part: CExpr) -> CExpr:
         """Where the vector of the thread that has a part lies in shared memory."""
         vector: CExpr = Literal(0)
         for index, (_, extent, step) in zip(self.indices, self.loops, strict=True):
             vector = c.add(c.mul(extent // step, vector), c.div(index, step))
-        base = c.member("shared", self.statement.partials.name)
+        base = c.member("shared", self.partials.name)
         return c.index(base, part, vector, self._thread(), 0)
 
     def _thread(self) -> CExpr:
         """The number of a thread among those that have the same part."""
-        threads, count = self.context.threads, self.statement.partials.extents[2]
+        threads, count = self.context.threads, self.partials.extents[2]
         known = next((level for level in threads.extras if level.count == count and level.unit == 1), None)
         if known is not None:
             return threads.name(known.name)
