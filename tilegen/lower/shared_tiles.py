@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.inference.shared import SharedLayout
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Buffer
@@ -66,7 +68,11 @@ def member(
 
 def buffer_member(context: Context, buffer: Buffer, stages: tuple[int, CExpr]) -> SharedMember:
     layout = context.decisions.layout(buffer)
-    return member(context, buffer.name, layout, extent_constants(context, buffer), stages)
+    made = member(context, buffer.name, layout, extent_constants(context, buffer), stages)
+    tma, span = context.target.tma, layout.hardware_swizzle
+    if context.plan.hand_over_reading(buffer.name) is None or tma is None or span is None:
+        return made
+    return replace(made, alignment=max(made.alignment, tma.swizzle(span).alignment))
 
 
 def tile(context: Context, name: str) -> CExpr:

@@ -17,8 +17,9 @@ from tilegen.model.kernel import TensorMap
 from tilegen.model.statements import CStmt, Declare, Expression, ForC
 from tilegen.schedule.analysis import each_statement, reads, writes
 
-SMALL_BOX = 4096
-"""Bytes; measured on the H200: loads of 1 to 4 KB, a dozen a stage, took 4 % of a kernel that lives on memory."""
+SMALL_BOX, SEVERAL = 4096, 4
+"""Bytes of a box, and how many boxes are several: measured on the H200, a dozen loads of 1 to 4 KB a stage took 4 % of
+a kernel that lives on memory's bandwidth."""
 
 
 def tensor_map(
@@ -137,7 +138,7 @@ def _box(
 
 def folds_groups(context: Context, region: Region, layout: SharedLayout) -> bool:
     """Whether one box takes all column groups: the tensor's rows are whole groups, so that the groups can be an axis of
-    their own, and a box of one group is so small that issuing it costs more than its bytes."""
+    their own, and they are several of so few bytes that issuing their loads costs more."""
     tma = context.target.tma
     assert tma is not None
     columns, offset = region.buffer.shape[-1], region.offsets[-1]
@@ -145,7 +146,7 @@ def folds_groups(context: Context, region: Region, layout: SharedLayout) -> bool
     return (
         layout.hardware_swizzle is not None
         and layout.rows * layout.group * layout.dtype.bytes <= SMALL_BOX
-        and 1 < layout.groups <= tma.box_extent
+        and (SEVERAL if layout.rows > 1 else 2) <= layout.groups <= tma.box_extent
         and region.kept[-1] == region.buffer.rank - 1
         and region.buffer.rank < tma.rank
         and divisor_of(columns, known) % layout.group == 0

@@ -60,6 +60,10 @@ def tile_problem(region: Region, layout: SharedLayout, target: Target) -> str | 
     row = layout.group * layout.dtype.bytes
     if row % target.tma.box_row_multiple_bytes:
         return f"rows of {row} bytes are no multiple of {target.tma.box_row_multiple_bytes}"
+    step = target.tma.swizzle(layout.hardware_swizzle).alignment
+    whole = layout.rows * row
+    if whole % step:
+        return f"boxes of {whole} bytes one behind the other do not begin at multiples of {step} in shared memory"
     if any(buffer.scope != "global" for buffer in loaded(region.offsets)):
         return "its position depends on what the kernel computes"
     return None
