@@ -66,11 +66,17 @@ SCHEDULES = tuple(
         "block_M": block_m,
         "block_N": block_n,
         "threads": 2 * block_m,
-        "num_stages": 2,
+        "hold_Q": held,
         "persistent": persistent,
     }
-    for block_m, block_n in ((128, 128), (128, 160), (128, 176), (128, 96), (192, 128))
-    for persistent in (False, True)
+    for block_m, block_n, held, persistent in (
+        (128, 128, True, True),
+        (128, 128, False, True),
+        (128, 128, False, False),
+        (128, 160, False, True),
+        (128, 176, False, True),
+        (192, 128, False, True),
+    )
 )
 
 
