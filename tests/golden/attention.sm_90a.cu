@@ -1,8 +1,8 @@
 // attention: O, LSE from Q, K, V                                                      CUDA, sm_90a
 //
 // Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 a95abb61). Do not edit; regenerate with
-//   tilegen emit examples/attention.py:attention --target sm_90a --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
-//     S_k=4096 --dim H_kv=32 --set causal=True
+//   tilegen emit examples/attention.py:attention --target sm_90a --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128
+//     --dim S_k=4096 --dim H_kv=32 --set causal=True
 //
 // Launch     grid  min(tiles, multiprocessors), tiles = 4 * 32 * 32   (persistent, the longest tiles first)
 //            block 384 threads = 1 producer warpgroup + 2 consumer warpgroups
