@@ -297,7 +297,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int consumer = warpgroup - 1;
   const int warp = thread / 32;
   const int lane = thread % 32;
-  if (consumer == 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
+  if (consumer == kConsumers - 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
 
   int done = 0;  // iterations of j in tiles before
   int tile = blockIdx.x;
