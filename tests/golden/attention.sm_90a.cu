@@ -281,7 +281,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         }
         done += j_tiles;
 
-        // Tells the consumers
+        // Tells the consumers which tile is next
         tile = drawn;
         mbarrier_wait(shared.tile_empty, (round % 2) ^ 1);
         shared.next_tile = tile;
@@ -426,7 +426,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       if (thread == 0) mbarrier_arrive(shared.K_empty[stage_of(done + j)]);
       work_beside(j);
 
-      warpgroup_wait<0>();
+      warpgroup_wait<0>();  // O_local is there too
       if (thread == 0) mbarrier_arrive(shared.V_empty[stage_of(done + j - 1)]);
       work_after();
     }
@@ -478,7 +478,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
     done += j_tiles;
 
-    // The producer has drawn the next tile
+    // The next tile, as the producer drew it
     mbarrier_wait(shared.tile_full, round % 2);
     tile = shared.next_tile;
     mbarrier_arrive(shared.tile_empty);

@@ -113,7 +113,7 @@ class SkewedLoop:
             ),
             *self.early(self.variable),
             Blank(),
-            *self.settled(0, self.second_tiles, before),
+            *self.settled(0, self.second_tiles, before, f"{second} is there too"),
             *self.late(self.variable),
         )
         head = self.head
