@@ -44,7 +44,7 @@ constexpr int kRasterGroup = 16;  // tile rows walked together, so that what the
 constexpr int kStages = 3;
 constexpr int kTilesK = 128;  // iterations of k
 constexpr int kK = 4096;
-constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
+constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 constexpr int kN = 4096;
 
 struct alignas(1024) SharedStorage {

@@ -79,10 +79,10 @@ def _producer_lines(plan: Plan) -> list[str]:
     for hand_over in plan.hand_overs:
         if hand_over.loop is not None:
             depths = rings.setdefault(hand_over.loop.var.name, {})
-            depths.setdefault(hand_over.stages, []).append(" and ".join(hand_over.buffers))
+            depths.setdefault(hand_over.stages, []).extend(hand_over.buffers)
     for loop, depths in rings.items():
         stages = [
-            f"{count} stage{'s' if count > 1 else ''}{' each' if len(names) > 1 else ''} of {' and '.join(names)}"
+            f"{count} stage{'s' if count > 1 else ''}{' each' if len(names) > 1 else ''} of {_listed(names)}"
             for count, names in depths.items()
         ]
         parts.append(f"into {' and '.join(stages)} ahead of loop {loop}")
@@ -92,6 +92,11 @@ def _producer_lines(plan: Plan) -> list[str]:
             "producer: draws the block's next tile from tile_counter, ahead of its loads for this one"
         )
     return lines
+
+
+def _listed(names: list[str]) -> str:
+    """`A, B and C`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _skew_lines(context: Context) -> list[str]:

@@ -8,6 +8,7 @@ from tilegen.ir.nodes import Buffer
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.model import build as c
+from tilegen.model.dialect import SHORT_NAMES
 from tilegen.model.expressions import CExpr, Literal
 from tilegen.model.kernel import SharedMember
 
@@ -30,7 +31,7 @@ def group_columns(context: Context, layout: SharedLayout, columns: CExpr) -> CEx
         if span == 128 and layout.dtype.bytes == 2
         else f"kSwizzle{span}Columns{layout.dtype.bits}"
     )
-    comment = f"{layout.dtype} elements in one {span}-byte swizzle row"
+    comment = f"{SHORT_NAMES.get(layout.dtype.name, layout.dtype.name)} elements in one {span}-byte swizzle row"
     return context.constant(name, layout.group, comment)
 
 
