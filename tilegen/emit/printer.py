@@ -182,6 +182,8 @@ def declaration_head(declaration: Declare) -> str:
 
 def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) -> list[Line]:
     body: tuple[CStmt, ...] = value.body  # type: ignore[assignment]
+    if len(body) == 1 and isinstance(body[0], Scope):  # the lambda is a scope itself
+        body = body[0].body
     opening = f"{head} = {lambda_head(value)} {{"
     inner = print_statements(body, language, indent + INDENT)
     if not inner:
