@@ -324,7 +324,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       *reinterpret_cast<u32*>(&Q_local[r]) = *reinterpret_cast<const u32*>(
           &shared.Q_shared[column / kSwizzleColumns][row][(column % kSwizzleColumns) ^ (8 * (row % 8))]);
     }
-    named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
+    named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);  // all its threads have read Q_shared
     if (thread == 0) mbarrier_arrive(shared.Q_empty);
 
     // attention.py:60  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tilegen.ir.nodes import Buffer, For
 from tilegen.lower.context import Context
 from tilegen.lower.fragments import fragments_in_use
+from tilegen.lower.words import listed
 from tilegen.model.dialect import SHORT_NAMES
 from tilegen.model.kernel import BufferRow
 from tilegen.schedule.analysis import each_statement
@@ -62,7 +63,7 @@ def pipeline_lines(context: Context) -> tuple[str, ...]:
     atoms = dict.fromkeys(decision.atom for _, decision in context.decisions.gemms.items())
     if atoms:
         who = "consumers: " if plan.hand_overs else ""
-        lines.append(f"{who}math by {' and '.join(atoms)}")
+        lines.append(f"{who}math by {listed(list(atoms))}")
     return (*lines, *_skew_lines(context))
 
 
@@ -74,7 +75,7 @@ def _producer_lines(plan: Plan) -> list[str]:
         if hand_over.loop is None
         for name in hand_over.buffers
     ]
-    parts = [f"into {' and '.join(once)} once a tile"] if once else []
+    parts = [f"into {listed(once)} once a tile"] if once else []
     rings: dict[str, dict[int, list[str]]] = {}
     for hand_over in plan.hand_overs:
         if hand_over.loop is not None:
@@ -82,21 +83,16 @@ def _producer_lines(plan: Plan) -> list[str]:
             depths.setdefault(hand_over.stages, []).extend(hand_over.buffers)
     for loop, depths in rings.items():
         stages = [
-            f"{count} stage{'s' if count > 1 else ''}{' each' if len(names) > 1 else ''} of {_listed(names)}"
+            f"{count} stage{'s' if count > 1 else ''}{' each' if len(names) > 1 else ''} of {listed(names)}"
             for count, names in depths.items()
         ]
-        parts.append(f"into {' and '.join(stages)} ahead of loop {loop}")
+        parts.append(f"into {listed(stages)} ahead of loop {loop}")
     lines = [f"producer: TMA {', '.join(parts)}"] if parts else []
     if plan.draws_tiles:
         lines.append(
             "producer: draws the block's next tile from tile_counter, ahead of its loads for this one"
         )
     return lines
-
-
-def _listed(names: list[str]) -> str:
-    """`A, B and C`."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _skew_lines(context: Context) -> list[str]:
