@@ -211,7 +211,8 @@ def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) 
 def _for(loop: ForC, language: str, indent: int) -> list[Line]:
     condition = loop.condition or Operation("<", Name(loop.variable), loop.stop)
     head = f"{loop.type_name} {loop.variable} = {expression_text(loop.start)}"
-    opening = f"for ({head}; {expression_text(condition)}; {_advance(loop)})"
+    test = "" if condition == Literal(True, "bool") else f" {expression_text(condition)}"
+    opening = f"for ({head};{test}; {_advance(loop)})"
     lines = _block(opening, loop.comment, loop.body, language, indent)
     if not loop.unroll or (language == "cuda" and _unrolls_itself(loop)):
         return lines
