@@ -249,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   const int lane = thread % 32;
   RingState<kStages> ring(0);
   // [mi][r] is row 16 * warp + lane / 4 + 64 * mi + 8 * (r / 2 % 2), column 2 * (lane % 4) + r % 2 + 8 * (r / 4)
-  float C_local[2][64];
+  float C_local[2][64];  // matmul.py:24  T.clear(C_local): the first gemm overwrites it
 
   // Main loop
   int released = 0;                    // the stage whose wgmma may still read it

@@ -143,8 +143,15 @@ def _array(context: Context, buffer: Buffer, kernel: Kernel) -> _Array:
         alignment=wanted if wanted * 8 > buffer.dtype.bits else 0,
         elements=tuple(elements),
         value=None if fill is None else _initial(context, fill, fragment.register_shape),
-        comment="" if fill is None else context.reference(fill.location),
+        comment=_folded(context, buffer) if fill is None else context.reference(fill.location),
     )
+
+
+def _folded(context: Context, buffer: Buffer) -> str:
+    """What became of a clear that a gemm absorbs."""
+    fills = [fill for fill, _ in context.folded.fills.items() if fill.target.buffer.name == buffer.name]
+    lines = [context.reference(fill.location) for fill in fills[:1]]
+    return f"{lines[0]}: the first gemm overwrites it" if lines and lines[0] else ""
 
 
 def _initial(context: Context, fill: Fill, shape: tuple[int, ...]) -> CExpr:
