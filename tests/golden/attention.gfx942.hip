@@ -18,6 +18,7 @@
 // V_shared           LDS        fp16 [64, 128]     Sw<3,3,3> o Sw<3,3,4> o Sw<3,3,6> o (64,      16,384  0
 //                                                    128):(1, 64)
 // O_staging          LDS        fp16 [4, 32, 128]  Sw<3,3,4> o (4, 32, 128):(4096, 128, 1)       32,768  0
+//                    lies over K_shared and V_shared
 // S                  registers  fp32 [128, 64]     ((32, 2, 4), (8, 4)):((64, 8, 2048), (1, 16)), 32 a thread
 // P                  registers  fp16 [128, 64]     ((32, 2, 4), (8, 4)):((64, 8, 2048), (1, 16)), 32 a thread
 // O_local            registers  fp32 [128, 128]    ((32, 2, 4), (8, 8)):((128, 8, 4096), (1, 16)), 64 a thread

@@ -17,6 +17,7 @@
 // K_shared           LDS        fp16 [2][128, 128]  Sw<4,3,4> o (128, 128):(128, 1)              65,536  0
 // V_shared           LDS        fp16 [2][128, 128]  Sw<4,3,4> o Sw<4,3,7> o (128, 128):(1, 128)  65,536  0
 // O_staging          LDS        fp16 [4, 32, 128]   Sw<4,3,4> o (4, 32, 128):(4096, 128, 1)      32,768  0
+//                    lies over K_shared and V_shared
 // S, O_local         registers  fp32 [128, 128]     ((32, 2, 4), (8, 8)):((128, 8, 4096), (1, 16)), 64 a thread
 // P                  registers  fp16 [128, 128]     ((32, 2, 4), (8, 8)):((128, 8, 4096), (1, 16)), 64 a thread
 // m, m_old, alpha, l registers  fp32 [128]          ((32, 2, 4), 1):((1, 0, 32), 0), 1 a thread

@@ -4,7 +4,7 @@
 //   tilegen emit examples/matmul.py:matmul_relu --target sm_89 --dim M=4096 --dim K=4096 --dim N=4096
 //
 // Launch     grid  32 * 32, one tile a block
-//            block 128 threads = 4 warps
+//            block 128 threads = 4 warps; compiled for 2 a multiprocessor
 //            dynamic shared memory 49,152 bytes
 //
 // Arguments  A, B, C  fp16 [4096, 4096] row-major, 16-byte aligned

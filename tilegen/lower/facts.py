@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tilegen.ir.nodes import Buffer, For
 from tilegen.lower.context import Context
@@ -28,7 +29,8 @@ def buffer_rows(context: Context) -> tuple[BufferRow, ...]:
     for _, staging in context.plan.staging.items():
         layout = staging.layout
         shape = _shape(layout.dtype.name, layout.shape)
-        rows.append(BufferRow(staging.name, scope, shape, str(layout), f"{layout.bytes:,}", "0"))
+        row = BufferRow(staging.name, scope, shape, str(layout), f"{layout.bytes:,}", "0")
+        rows.append(replace(row, note=f"lies over {listed(staging.over)}") if staging.over else row)
     return (*rows, *_fragment_rows(context))
 
 
