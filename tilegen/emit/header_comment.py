@@ -48,7 +48,7 @@ def header_comment(model: KernelModel) -> list[str]:
 
 def _provenance(model: KernelModel) -> list[str]:
     origin = f"Emitted by tilegen {tilegen.__version__} from {model.source} (sha256 {model.digest})."
-    command = re.sub(r"( --\w+) (?!-)", rf"\1{NO_BREAK}", model.regenerate)  # an option keeps its value beside it
+    command = re.sub(r"( --\w+) (?!-)", rf"\1{NO_BREAK}", model.regenerate)  # options keep their values
     lines = _wrapped(command, "  ", "    ")
     return [f"{origin} Do not edit; regenerate with", *(line.replace(NO_BREAK, " ") for line in lines)]
 

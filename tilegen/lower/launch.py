@@ -109,7 +109,8 @@ def _block_text(context: Context) -> str:
     warps = plan.threads // context.target.limits.warp_size
     resident = plan.blocks_per_multiprocessor
     room = f"; compiled for {resident} a multiprocessor" if resident > 1 else ""
-    return f"{plan.threads} threads = {warps} {'waves' if context.target.language == 'hip' else 'warps'}{room}"
+    name = "waves" if context.target.language == "hip" else "warps"
+    return f"{plan.threads} threads = {warps} {name}{room}"
 
 
 def _registers_text(context: Context) -> str:

@@ -31,7 +31,8 @@ def group_columns(context: Context, layout: SharedLayout, columns: CExpr) -> CEx
         if span == 128 and layout.dtype.bytes == 2
         else f"kSwizzle{span}Columns{layout.dtype.bits}"
     )
-    comment = f"{SHORT_NAMES.get(layout.dtype.name, layout.dtype.name)} elements in one {span}-byte swizzle row"
+    dtype = SHORT_NAMES.get(layout.dtype.name, layout.dtype.name)
+    comment = f"{dtype} elements in one {span}-byte swizzle row"
     return context.constant(name, layout.group, comment)
 
 
