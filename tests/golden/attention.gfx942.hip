@@ -1,8 +1,8 @@
 // attention: O, LSE from Q, K, V                                                      HIP, gfx942
 //
 // Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 a95abb61). Do not edit; regenerate with
-//   tilegen emit examples/attention.py:attention --target gfx942 --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
-//     S_k=4096 --dim H_kv=32 --set causal=True
+//   tilegen emit examples/attention.py:attention --target gfx942 --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128
+//     --dim S_k=4096 --dim H_kv=32 --set causal=True
 //
 // Launch     grid  32 x 32 x 4
 //            block 256 threads = 4 waves
@@ -18,13 +18,14 @@
 // V_shared           LDS        fp16 [64, 128]     Sw<3,3,3> o Sw<3,3,4> o Sw<3,3,6> o (64,      16,384  0
 //                                                    128):(1, 64)
 // O_staging          LDS        fp16 [4, 32, 128]  Sw<3,3,4> o (4, 32, 128):(4096, 128, 1)       32,768  0
+//                    lies over K_shared and V_shared
 // S                  registers  fp32 [128, 64]     ((32, 2, 4), (8, 4)):((64, 8, 2048), (1, 16)), 32 a thread
 // P                  registers  fp16 [128, 64]     ((32, 2, 4), (8, 4)):((64, 8, 2048), (1, 16)), 32 a thread
 // O_local            registers  fp32 [128, 128]    ((32, 2, 4), (8, 8)):((128, 8, 4096), (1, 16)), 64 a thread
 // m, m_old, alpha, l registers  fp32 [128]         ((32, 2, 4), 1):((1, 0, 32), 0), 1 a thread
 //
-// Pipeline   j: tile j + 2 global -> registers, tile j + 1 registers -> LDS, tile j LDS -> operands; stages that fit: 1
-//            in LDS, 1 in registers; two barriers a tile
+// Pipeline   loop j: tile j + 2 global -> registers, tile j + 1 registers -> LDS, tile j LDS -> operands; stages that
+//            fit: 1 in LDS, 1 in registers; two barriers a tile
 //            math by mfma_f32_32x32x8_f16
 
 #ifndef __HIPCC_RTC__

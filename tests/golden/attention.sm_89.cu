@@ -1,8 +1,8 @@
 // attention: O, LSE from Q, K, V                                                      CUDA, sm_89
 //
 // Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 a95abb61). Do not edit; regenerate with
-//   tilegen emit examples/attention.py:attention --target sm_89 --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
-//     S_k=4096 --dim H_kv=32 --set causal=True
+//   tilegen emit examples/attention.py:attention --target sm_89 --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128
+//     --dim S_k=4096 --dim H_kv=32 --set causal=True
 //
 // Launch     grid  32 x 32 x 4
 //            block 256 threads = 8 warps
@@ -46,7 +46,7 @@ constexpr int kSK = 4096;
 constexpr int kSQ = 4096;
 constexpr int kH = 32;
 constexpr int kD = 128;
-constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
+constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 constexpr int kStages = 2;
 constexpr int kHKv = 32;
 constexpr float kScale = 0.12751743f;

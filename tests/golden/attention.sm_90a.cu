@@ -1,8 +1,8 @@
 // attention: O, LSE from Q, K, V                                                      CUDA, sm_90a
 //
 // Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 a95abb61). Do not edit; regenerate with
-//   tilegen emit examples/attention.py:attention --target sm_90a --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128 --dim
-//     S_k=4096 --dim H_kv=32 --set causal=True
+//   tilegen emit examples/attention.py:attention --target sm_90a --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128
+//     --dim S_k=4096 --dim H_kv=32 --set causal=True
 //
 // Launch     grid  min(tiles, multiprocessors), tiles = 4 * 32 * 32   (persistent, the longest tiles first)
 //            block 384 threads = 1 producer warpgroup + 2 consumer warpgroups
@@ -58,7 +58,7 @@ constexpr int kH = 32;
 constexpr int kB = 4;
 constexpr int kSection = 16;  // blocks of the outer axes that run side by side
 constexpr int kD = 128;
-constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
+constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 constexpr int kStages = 2;
 constexpr int kEntryRegisters = 168;  // 65,536 over the resident threads, in steps of 8
 constexpr int kProducerRegisters = 24;
@@ -281,7 +281,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         }
         done += j_tiles;
 
-        // Tells the consumers
+        // Tells the consumers which tile is next
         tile = drawn;
         mbarrier_wait(shared.tile_empty, (round % 2) ^ 1);
         shared.next_tile = tile;
@@ -297,7 +297,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int consumer = warpgroup - 1;
   const int warp = thread / 32;
   const int lane = thread % 32;
-  if (consumer == 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
+  if (consumer == kConsumers - 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
 
   int done = 0;  // iterations of j in tiles before
   int tile = blockIdx.x;
@@ -324,7 +324,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       *reinterpret_cast<u32*>(&Q_local[r]) = *reinterpret_cast<const u32*>(
           &shared.Q_shared[column / kSwizzleColumns][row][(column % kSwizzleColumns) ^ (8 * (row % 8))]);
     }
-    named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
+    named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);  // all its threads have read Q_shared
     if (thread == 0) mbarrier_arrive(shared.Q_empty);
 
     // attention.py:60  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
@@ -426,7 +426,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       if (thread == 0) mbarrier_arrive(shared.K_empty[stage_of(done + j)]);
       work_beside(j);
 
-      warpgroup_wait<0>();
+      warpgroup_wait<0>();  // O_local is there too
       if (thread == 0) mbarrier_arrive(shared.V_empty[stage_of(done + j - 1)]);
       work_after();
     }
@@ -478,7 +478,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
     done += j_tiles;
 
-    // The producer has drawn the next tile
+    // The next tile, as the producer drew it
     mbarrier_wait(shared.tile_full, round % 2);
     tile = shared.next_tile;
     mbarrier_arrive(shared.tile_empty);

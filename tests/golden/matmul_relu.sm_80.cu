@@ -4,7 +4,7 @@
 //   tilegen emit examples/matmul.py:matmul_relu --target sm_80 --dim M=4096 --dim K=4096 --dim N=4096
 //
 // Launch     grid  32 * 32, one tile a block
-//            block 128 threads = 4 warps
+//            block 128 threads = 4 warps; compiled for 2 a multiprocessor
 //            dynamic shared memory 49,152 bytes
 //
 // Arguments  A, B, C  fp16 [4096, 4096] row-major, 16-byte aligned
@@ -44,7 +44,7 @@ constexpr int kRasterGroup = 8;  // tile rows walked together, so that what they
 constexpr int kStages = 3;
 constexpr int kTilesK = 128;  // iterations of k
 constexpr int kK = 4096;
-constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
+constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 constexpr int kN = 4096;
 
 struct alignas(1024) SharedStorage {

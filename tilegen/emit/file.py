@@ -53,6 +53,7 @@ def render(model: KernelModel) -> str:
         "types": "\n".join(device_types(plain, model.language)),
         "configuration": _laid_out(configuration),
         "primitives": primitives.strip("\n"),
+        "primitives_unformatted": "asm" in primitives or "__builtin_" in primitives,
         "helpers": _laid_out(logical_lines(helpers)),
         "kernel": _laid_out(kernel),
         "launcher": _laid_out(logical_lines(launcher)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable
 
@@ -47,7 +48,9 @@ def header_comment(model: KernelModel) -> list[str]:
 
 def _provenance(model: KernelModel) -> list[str]:
     origin = f"Emitted by tilegen {tilegen.__version__} from {model.source} (sha256 {model.digest})."
-    return [f"{origin} Do not edit; regenerate with", *_wrapped(model.regenerate, "  ", "    ")]
+    command = re.sub(r"( --\w+) (?!-)", rf"\1{NO_BREAK}", model.regenerate)  # options keep their values
+    lines = _wrapped(command, "  ", "    ")
+    return [f"{origin} Do not edit; regenerate with", *(line.replace(NO_BREAK, " ") for line in lines)]
 
 
 def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:

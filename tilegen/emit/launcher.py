@@ -160,8 +160,10 @@ def _alignment_checks(model: KernelModel, refuse: CStmt) -> list[CStmt]:
         aligned = [Name(tensor.name) for tensor in model.tensors if tensor.alignment == alignment]
         addresses = [Reinterpret("u64", name, dereference=False) for name in aligned]
         name = "addresses" if len(wanted) == 1 else f"addresses_{alignment}"
-        misaligned = Operation("!=", Operation("%", Name(name), Literal(alignment)), Literal(0))
-        statements.append(Declare("u64", name, _joined("|", addresses), const=True))
+        checked: CExpr = Name(name) if len(addresses) > 1 else addresses[0]
+        if len(addresses) > 1:
+            statements.append(Declare("u64", name, _joined("|", addresses), const=True))
+        misaligned = Operation("!=", Operation("%", checked, Literal(alignment)), Literal(0))
         statements.append(IfC(misaligned, (refuse,)))
     return statements
 

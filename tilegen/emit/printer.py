@@ -182,6 +182,8 @@ def declaration_head(declaration: Declare) -> str:
 
 def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) -> list[Line]:
     body: tuple[CStmt, ...] = value.body  # type: ignore[assignment]
+    if len(body) == 1 and isinstance(body[0], Scope):  # the lambda is a scope itself
+        body = body[0].body
     opening = f"{head} = {lambda_head(value)} {{"
     inner = print_statements(body, language, indent + INDENT)
     if not inner:
@@ -209,7 +211,8 @@ def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) 
 def _for(loop: ForC, language: str, indent: int) -> list[Line]:
     condition = loop.condition or Operation("<", Name(loop.variable), loop.stop)
     head = f"{loop.type_name} {loop.variable} = {expression_text(loop.start)}"
-    opening = f"for ({head}; {expression_text(condition)}; {_advance(loop)})"
+    test = "" if condition == Literal(True, "bool") else f" {expression_text(condition)}"
+    opening = f"for ({head};{test}; {_advance(loop)})"
     lines = _block(opening, loop.comment, loop.body, language, indent)
     if not loop.unroll or (language == "cuda" and _unrolls_itself(loop)):
         return lines

@@ -92,7 +92,7 @@ def lower_across(
     last = IfC(
         c.operation(">=", "tile", tiles.count),
         alone,
-        comment="ptxas wants the same wgmma under way on all paths",
+        comment="apart, as ptxas wants the same wgmma under way on all paths",
     )
     inside = [
         *tiles.coordinates(context, Name("tile")),
@@ -108,7 +108,12 @@ def lower_across(
         Blank(),
         *beside,
     ]
-    first = [Declare("int", "tile", c.expr("blockIdx.x")), *pieces.in_turn([call])]
+    first = [
+        Comment(f"The first {skew.first.c.buffer.name} of the first tile"),
+        Declare("int", "tile", c.expr("blockIdx.x")),
+        *pieces.in_turn([call]),
+        Blank(),
+    ]
     walk = ForC(rings.ROUND, Literal(0), _ALWAYS, tuple(inside), condition=_ALWAYS)
     return [*declare(lambda name: name in early), *ahead, Blank(), *first, walk]
 

@@ -25,6 +25,7 @@ from tilegen.lower.statements import after_loop, quoted, remark
 from tilegen.lower.tiles import cluster_constant, persistent_tiles
 from tilegen.lower.tma_store import lower_staged_store
 from tilegen.lower.uniform import uniform_load
+from tilegen.lower.words import listed
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
@@ -277,8 +278,9 @@ class Consumers:
 
     def threads_have_read(self, hand_overs: list[HandOver]) -> list[CStmt]:
         """All threads have read the stage before one of them lets it go: of a warp, or of the warpgroup."""
+        buffers = listed([name for hand_over in hand_overs for name in hand_over.buffers])
         if all(hand_over.by_warps for hand_over in hand_overs):
-            return [Expression(c.call("__syncwarp"))]
+            return [Expression(c.call("__syncwarp"), comment=f"all lanes have read {buffers}")]
         self.context.primitive("named_barrier_sync")
         base = self.context.constant(
             "kWarpgroupBarrier", 2, "the first of one barrier for each consumer warpgroup"
@@ -287,7 +289,8 @@ class Consumers:
             base if self.context.plan.consumers == 1 else c.add(base, self.context.threads.name("consumer"))
         )
         size = self.context.constant("kWarpgroup", 128, "threads")
-        return [Expression(c.call("named_barrier_sync", identifier, size))]
+        comment = f"all its threads have read {buffers}"
+        return [Expression(c.call("named_barrier_sync", identifier, size), comment=comment)]
 
     # ------------------------------------------------------------------------------------- pipelined loops
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tilegen.ir.nodes import Buffer, For
 from tilegen.lower.context import Context
 from tilegen.lower.fragments import fragments_in_use
+from tilegen.lower.words import listed
 from tilegen.model.dialect import SHORT_NAMES
 from tilegen.model.kernel import BufferRow
 from tilegen.schedule.analysis import each_statement
@@ -27,7 +29,8 @@ def buffer_rows(context: Context) -> tuple[BufferRow, ...]:
     for _, staging in context.plan.staging.items():
         layout = staging.layout
         shape = _shape(layout.dtype.name, layout.shape)
-        rows.append(BufferRow(staging.name, scope, shape, str(layout), f"{layout.bytes:,}", "0"))
+        row = BufferRow(staging.name, scope, shape, str(layout), f"{layout.bytes:,}", "0")
+        rows.append(replace(row, note=f"lies over {listed(staging.over)}") if staging.over else row)
     return (*rows, *_fragment_rows(context))
 
 
@@ -62,7 +65,7 @@ def pipeline_lines(context: Context) -> tuple[str, ...]:
     atoms = dict.fromkeys(decision.atom for _, decision in context.decisions.gemms.items())
     if atoms:
         who = "consumers: " if plan.hand_overs else ""
-        lines.append(f"{who}math by {' and '.join(atoms)}")
+        lines.append(f"{who}math by {listed(list(atoms))}")
     return (*lines, *_skew_lines(context))
 
 
@@ -74,18 +77,18 @@ def _producer_lines(plan: Plan) -> list[str]:
         if hand_over.loop is None
         for name in hand_over.buffers
     ]
-    parts = [f"into {' and '.join(once)} once a tile"] if once else []
+    parts = [f"into {listed(once)} once a tile"] if once else []
     rings: dict[str, dict[int, list[str]]] = {}
     for hand_over in plan.hand_overs:
         if hand_over.loop is not None:
             depths = rings.setdefault(hand_over.loop.var.name, {})
-            depths.setdefault(hand_over.stages, []).append(" and ".join(hand_over.buffers))
+            depths.setdefault(hand_over.stages, []).extend(hand_over.buffers)
     for loop, depths in rings.items():
         stages = [
-            f"{count} stage{'s' if count > 1 else ''}{' each' if len(names) > 1 else ''} of {' and '.join(names)}"
+            f"{count} stage{'s' if count > 1 else ''}{' each' if len(names) > 1 else ''} of {listed(names)}"
             for count, names in depths.items()
         ]
-        parts.append(f"into {' and '.join(stages)} ahead of loop {loop}")
+        parts.append(f"into {listed(stages)} ahead of loop {loop}")
     lines = [f"producer: TMA {', '.join(parts)}"] if parts else []
     if plan.draws_tiles:
         lines.append(

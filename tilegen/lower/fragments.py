@@ -95,13 +95,19 @@ def _alike(arrays: list[_Array]) -> list[CStmt]:
     """The declarations of arrays that hold the same elements, those of one type and without a value in one line."""
     indices = "".join(f"[{name}]" for name in register_names(len(arrays[0].shape)))
     if len(arrays) == 1 and not arrays[0].comment:
-        return [_declare(arrays, (f"{indices} is ", *arrays[0].elements))]
-    out: list[CStmt] = [Comment((f"{indices} is ", *arrays[0].elements))]
+        return [_declare(arrays, _said(indices, arrays[0].elements))]
+    out: list[CStmt] = [Comment(_said(indices, arrays[0].elements))]
     joint: dict[tuple[object, ...], list[_Array]] = {}
     for array in arrays:
         key = (array.type_name, array.shape, array.alignment, array.name if array.value is not None else "")
         joint.setdefault(key, []).append(array)
     return [*out, *(_declare(together, together[0].comment) for together in joint.values())]
+
+
+def _said(indices: str, elements: tuple[str | CExpr, ...]) -> tuple[str | CExpr, ...]:
+    """What the elements of an array are; of one element that all threads hold, no index says it."""
+    same = all(isinstance(part, str | Literal) for part in elements)
+    return ("every thread holds " if same else f"{indices} is ", *elements)
 
 
 def _declare(arrays: list[_Array], comment: str | tuple[str | CExpr, ...]) -> CStmt:
@@ -137,8 +143,15 @@ def _array(context: Context, buffer: Buffer, kernel: Kernel) -> _Array:
         alignment=wanted if wanted * 8 > buffer.dtype.bits else 0,
         elements=tuple(elements),
         value=None if fill is None else _initial(context, fill, fragment.register_shape),
-        comment="" if fill is None else context.reference(fill.location),
+        comment=_folded(context, buffer) if fill is None else context.reference(fill.location),
     )
+
+
+def _folded(context: Context, buffer: Buffer) -> str:
+    """What became of a clear that a gemm absorbs."""
+    fills = [fill for fill, _ in context.folded.fills.items() if fill.target.buffer.name == buffer.name]
+    lines = [context.reference(fill.location) for fill in fills[:1]]
+    return f"{lines[0]}: the first gemm overwrites it" if lines and lines[0] else ""
 
 
 def _initial(context: Context, fill: Fill, shape: tuple[int, ...]) -> CExpr:

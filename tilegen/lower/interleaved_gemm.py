@@ -10,6 +10,7 @@ from tilegen.inference.loops import as_loop
 from tilegen.lower.context import Context
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.gemm_wgmma import gemm_parts
+from tilegen.lower.statements import quoted
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal
 from tilegen.model.statements import Blank, CStmt, Declare, Expression, ForC
@@ -33,7 +34,7 @@ def lower_interleaved(context: Context, interleaving: Interleaving, accumulate: 
         loop = as_loop(producer)
         assert loop is not None
         work += [
-            *context.comment(producer.location),
+            *context.comment(quoted(producer)),
             *lower_loop(context, loop, interleaving.partition, variable),
         ]
     comments = context.comment(gemm.location)

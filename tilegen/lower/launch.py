@@ -107,7 +107,10 @@ def _block_text(context: Context) -> str:
         plural = "" if plan.consumers == 1 else "s"
         return f"{plan.threads} threads = 1 producer warpgroup + {plan.consumers} consumer warpgroup{plural}"
     warps = plan.threads // context.target.limits.warp_size
-    return f"{plan.threads} threads = {warps} {'waves' if context.target.language == 'hip' else 'warps'}"
+    resident = plan.blocks_per_multiprocessor
+    room = f"; compiled for {resident} a multiprocessor" if resident > 1 else ""
+    name = "waves" if context.target.language == "hip" else "warps"
+    return f"{plan.threads} threads = {warps} {name}{room}"
 
 
 def _registers_text(context: Context) -> str:

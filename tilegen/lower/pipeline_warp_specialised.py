@@ -190,7 +190,7 @@ def stage_bytes(context: Context, hand_over: HandOver) -> CExpr:
             count = c.mul(count, extent)
         elements.setdefault(type_name(buffer.dtype, context.target.language), []).append(count)
     sizes = [c.product(c.call("sizeof", dtype), c.add(*counts)) for dtype, counts in elements.items()]
-    context.constants[name] = Constant(name, c.add(*sizes), "u32", "of one full barrier")
+    context.constants[name] = Constant(name, c.add(*sizes), "u32", f"awaited by {hand_over.barrier('full')}")
     return Name(name)
 
 

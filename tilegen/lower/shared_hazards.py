@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilegen.ir.nodes import AddPartials, Buffer, Copy, For, If, Persistent, Stmt
+from tilegen.ir.nodes import AddPartials, Buffer, For, If, Persistent, Stmt
 from tilegen.lower.barriers import reads_asynchronously
 from tilegen.lower.context import Context
 from tilegen.model import build as c
@@ -76,9 +76,7 @@ class SharedHazards:
         return [*fence, self.context.synchronise()]
 
     def _asynchronous(self, statement: Stmt) -> bool:
-        """Whether the statement's shared tiles are read through the asynchronous proxy: by tensor cores, or by TMA."""
-        if isinstance(statement, Copy) and self.context.plan.tma.get(statement) is not None:
-            return True
+        """Whether the statement's shared tiles are read through the asynchronous proxy."""
         return reads_asynchronously(statement, self.context.decisions)
 
     def _read_asynchronously(self) -> bool:

@@ -10,6 +10,7 @@ from tilegen.ir.nodes import Buffer
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.model import build as c
+from tilegen.model.dialect import SHORT_NAMES
 from tilegen.model.expressions import CExpr, Literal
 from tilegen.model.kernel import SharedMember
 
@@ -32,7 +33,8 @@ def group_columns(context: Context, layout: SharedLayout, columns: CExpr) -> CEx
         if span == 128 and layout.dtype.bytes == 2
         else f"kSwizzle{span}Columns{layout.dtype.bits}"
     )
-    comment = f"{layout.dtype} elements in one {span}-byte swizzle row"
+    dtype = SHORT_NAMES.get(layout.dtype.name, layout.dtype.name)
+    comment = f"{dtype} elements in one {span}-byte swizzle row"
     return context.constant(name, layout.group, comment)
 
 

@@ -113,7 +113,7 @@ class SkewedLoop:
             ),
             *self.early(self.variable),
             Blank(),
-            *self.settled(0, self.second_tiles, before),
+            *self.settled(0, self.second_tiles, before, f"{second} is there too"),
             *self.late(self.variable),
         )
         head = self.head
@@ -159,7 +159,8 @@ def first_turn(context: Context) -> list[CStmt]:
     context.primitive("named_barrier_arrive")
     both = c.operation("*", 2, context.constant("kWarpgroup", 128, "threads"))
     give = Expression(c.call("named_barrier_arrive", turn_barrier(context), both))
-    condition = c.operation("==", context.threads.name("consumer"), context.plan.consumers - 1)
+    last = c.operation("-", context.constant("kConsumers", context.plan.consumers), 1)
+    condition = c.operation("==", context.threads.name("consumer"), last)
     return [IfC(condition, (give,), comment="consumer 0 issues first")]
 
 

@@ -64,7 +64,7 @@ def hand_on(context: Context) -> list[CStmt]:
         context.primitive(name)
     return [
         Blank(),
-        Comment("Tells the consumers"),
+        Comment("Tells the consumers which tile is next"),
         AssignC(Name("tile"), Name(_DRAWN)),
         _wait(_EMPTY, c.operation("^", _phase(), 1)),
         AssignC(c.member("shared", _NUMBER), Name("tile")),
@@ -78,7 +78,7 @@ def take_next(context: Context) -> list[CStmt]:
         context.primitive(name)
     return [
         Blank(),
-        Comment("The producer has drawn the next tile"),
+        Comment("The next tile, as the producer drew it"),
         _wait(_FULL, _phase()),
         AssignC(Name("tile"), c.member("shared", _NUMBER)),
         Expression(c.call("mbarrier_arrive", c.member("shared", _EMPTY))),

@@ -155,7 +155,7 @@ def _words(loop: For, copies: tuple[TileCopy, ...], stages: int) -> str:
     chosen = "stages that fit" if loop.num_stages is None else f"num_stages={loop.num_stages}"
     barriers = "one barrier" if stages > 1 else "two barriers"
     ways = ", ".join((*steps, f"tile {k} LDS -> operands"))
-    return f"{k}: {ways}; {chosen}: {held}; {barriers} a tile"
+    return f"loop {k}: {ways}; {chosen}: {held}; {barriers} a tile"
 
 
 def _count_conflicts(program: Program, decisions: Decisions, target: Target) -> None:

@@ -321,9 +321,7 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
                 f"line {statement.location.line}: no TMA store, another statement reads or writes {sink.buffer.name}"
             )
             continue
-        if source.buffer.scope == "shared":
-            if copy_problem(sink, source, decisions, target) is None:
-                plan.tma[statement] = True
+        if source.buffer.scope == "shared":  # threads store it
             continue
         if source.buffer.scope != "fragment" or len(source.tile) != 2:
             continue

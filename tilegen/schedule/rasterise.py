@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import log2
 
+from tilegen.ir.build import const
 from tilegen.ir.nodes import Gemm, Kernel, Rasterisation
 from tilegen.schedule.analysis import each_statement
 from tilegen.target import Target
@@ -11,12 +12,12 @@ from tilegen.target import Target
 
 def default_rasterisation(kernel: Kernel, target: Target) -> Rasterisation | None:
     """Panels of tile rows for a two-dimensional grid of gemm tiles, whose blocks share operands along both axes; None
-    where the hardware's order is as good.
+    where the hardware's order is as good, or the only one: of one row or column of tiles.
 
     The tiles that run at once then make up a region as nearly square as a power of two of rows allows: of all regions
     of that many elements it reads the fewest bytes of both operands.
     """
-    if len(kernel.grid) != 2:
+    if len(kernel.grid) != 2 or const(1) in kernel.grid:
         return None
     gemms = [statement for statement in each_statement(kernel.body) if isinstance(statement, Gemm)]
     if not gemms:

@@ -19,10 +19,11 @@
 // A_shared   LDS        fp16 [2][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)              16,384  0
 // B_shared   LDS        fp16 [2][32, 128]  Sw<2,3,2> o Sw<3,3,5> o (32, 128):(1, 32)  16,384  0
 // C_staging  LDS        fp16 [2, 32, 128]  Sw<3,3,4> o (2, 32, 128):(4096, 128, 1)    16,384  0
+//            lies over A_shared and B_shared
 // C_local    registers  fp32 [128, 128]    ((32, 2, 2), (8, 8, 2)):((128, 8, 8192), (1, 16, 4096)), 128 a thread
 //
-// Pipeline   k: tile k + 2 global -> registers, tile k + 1 registers -> LDS, tile k LDS -> operands; num_stages=3: 2 in
-//            LDS, 1 in registers; one barrier a tile
+// Pipeline   loop k: tile k + 2 global -> registers, tile k + 1 registers -> LDS, tile k LDS -> operands; num_stages=3:
+//            2 in LDS, 1 in registers; one barrier a tile
 //            math by mfma_f32_32x32x8_f16
 
 #ifndef __HIPCC_RTC__

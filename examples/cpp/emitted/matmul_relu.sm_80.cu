@@ -4,7 +4,7 @@
 //   tilegen emit examples/matmul.py:matmul_relu --target sm_80
 //
 // Launch     grid  ceil(M / 128) * ceil(N / 128), one tile a block
-//            block 128 threads = 4 warps
+//            block 128 threads = 4 warps; compiled for 2 a multiprocessor
 //            dynamic shared memory 49,152 bytes
 //
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0
@@ -42,7 +42,7 @@ constexpr int kBlockK = 32;
 constexpr int kThreads = 128;
 constexpr int kRasterGroup = 8;  // tile rows walked together, so that what they share stays in L2
 constexpr int kStages = 3;
-constexpr int kSwizzleColumns = 64;  // float16 elements in one 128-byte swizzle row
+constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 
 struct alignas(1024) SharedStorage {
   half B_shared[kStages][kBlockN / kSwizzleColumns][kBlockK][kSwizzleColumns];

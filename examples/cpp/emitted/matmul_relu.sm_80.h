@@ -4,7 +4,7 @@
 //   tilegen emit examples/matmul.py:matmul_relu --target sm_80
 //
 // Launch     grid  ceil(M / 128) * ceil(N / 128), one tile a block
-//            block 128 threads = 4 warps
+//            block 128 threads = 4 warps; compiled for 2 a multiprocessor
 //            dynamic shared memory 49,152 bytes
 //
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0
