@@ -15,7 +15,8 @@ from tilegen.ir.interval import Range, interval
 from tilegen.ir.nodes import Buffer, Copy, For, Gemm, Kernel, Let, Stmt
 from tilegen.schedule.analysis import each_statement, reads, variables, writes
 from tilegen.schedule.plan import HandOver, NextTile, Plan
-from tilegen.schedule.residency import BARRIER_BYTES
+from tilegen.schedule.registers import fragment_registers
+from tilegen.schedule.residency import BARRIER_BYTES, OVERHEAD_REGISTERS
 from tilegen.schedule.skew import find_skew
 
 SHORT = 12  # iterations of a tile, on the average
@@ -44,6 +45,8 @@ def next_tile(kernel: Kernel, plan: Plan, decisions: Decisions) -> NextTile | No
     if any(name in _tile_variables(kernel) for name in variables(tuple(own))):
         return None  # the text of a tile's beginning knows no tile
     filled = [buffer.name for s in begin for buffer in writes(s)]
+    if own and not _has_room(kernel, plan, decisions):
+        return None
     result = skew.first.c.buffer.name
     outside = tuple(s for s in (*before, *after) if not _among(s, begin))
     if _touch(outside, [*filled, result]) or _touch((*skew.early, *skew.late), filled):
@@ -51,6 +54,12 @@ def next_tile(kernel: Kernel, plan: Plan, decisions: Decisions) -> NextTile | No
     if _touch((skew.second,), [*filled, result]):
         return None
     return NextTile(loop, begin)
+
+
+def _has_room(kernel: Kernel, plan: Plan, decisions: Decisions) -> bool:
+    """Whether what begins a tile in registers can live beside the end of the tile before; else it is spilled."""
+    wanted = fragment_registers(kernel, decisions) + 2 * OVERHEAD_REGISTERS
+    return plan.registers is None or wanted <= plan.registers.consumer
 
 
 def deepened(plan: Plan, found: NextTile, room: int) -> tuple[HandOver, ...]:

@@ -34,6 +34,9 @@ def _block(statements: tuple[Stmt, ...], ranges: Ranges) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for statement in statements:
         match statement:
+            case Let(var, value, mutable=False) if var.dtype.is_integer:
+                ranges = {**ranges, var.name: interval(value, ranges)}
+                out.append(statement)
             case ParallelFor():
                 guarded = _guarded(statement, ranges)
                 out += [guarded] if guarded is not None else []

@@ -79,11 +79,11 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     if plan.cluster_size == 1:
         plan.longest_first = longest_first(kernel, target)
     plan.persistent = is_persistent(kernel, plan)
+    plan.registers = registers_of(kernel, plan, decisions, target)
     plan.draws_tiles = plan.persistent and plan.longest_first is not None
     if plan.persistent:
         _run_ahead(kernel, plan, decisions, target, used)
     plan.turns = takes_turns(kernel, plan, decisions)
-    plan.registers = registers_of(kernel, plan, decisions, target)
     return plan
 
 
