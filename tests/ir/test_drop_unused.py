@@ -1,8 +1,15 @@
-"""Allocations that nothing uses."""
+"""Allocations that nothing uses, copies for nobody, control flow around nothing."""
 
 # mypy: ignore-errors
 
+from typing import Any
+
+import numpy as np
+import pytest
+
 import tilegen.language as T
+from tilegen.driver import generate
+from tilegen.emulate import run
 from tilegen.frontend import parse
 from tilegen.ir.drop_unused import drop_unused
 
@@ -27,3 +34,76 @@ def test_only_what_is_used_stays() -> None:
     kept = drop_unused(parse(copies, {}, {"spare": True})).kernel
     assert [buffer.name for buffer in kept.allocations] == ["x"]
     assert kept.annotations == ()
+
+
+def product(A, B, spare: str = ""):
+    """C = A · B with something beside it that nobody asks for."""
+    A: T.Tensor((64, 256), T.float16)
+    B: T.Tensor((256, 64), T.float16)
+    C = T.empty((64, 64), T.float32)
+    order = (1, 0, 2, 3, 4) if spare == "ordered" else None
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 32), T.float16)
+        b = T.alloc_shared((32, 64), T.float16)
+        d = T.alloc_shared((32, 64), T.float16)
+        d_local = T.alloc_fragment((32, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.clear(c)
+        if spare == "chain":
+            T.copy(B[0, 0], d)
+            T.copy(d, d_local)
+        for k in T.Pipelined(8, num_stages=2, order=order):
+            if spare in ("load", "ordered"):
+                T.copy(B[k * 32, 0], d)
+            if spare == "branch":
+                if k > 3:
+                    T.fill(d_local, 0)
+                else:
+                    T.copy(B[k * 32, 0], d)
+            T.copy(A[0, k * 32], a)
+            T.copy(B[k * 32, 0], b)
+            T.gemm(a, b, c)
+            for i, j in T.Parallel(64, 64):
+                if spare == "something":
+                    c[i, j] += 1
+        T.copy(c, C)
+    return C
+
+
+SPARE = ("load", "ordered", "chain", "branch", "nothing")
+
+
+@pytest.mark.parametrize("spare", SPARE)
+def test_what_nobody_reads_is_not_copied(spare: str) -> None:
+    kernel = drop_unused(parse(product, {}, {"spare": spare})).kernel
+    assert [buffer.name for buffer in kernel.allocations] == ["a", "b", "c"]
+    (loop,) = (statement for statement in kernel.body if hasattr(statement, "kind"))
+    assert len(loop.body) == 3 and loop.order == ((0, 2, 3) if spare == "ordered" else None)
+
+
+def test_a_branch_with_nothing_to_do_is_turned_round() -> None:
+    def one_side(X):
+        X: T.Tensor((64, 64), T.float32)
+        Y = T.empty((64, 64), T.float32)
+        with T.Kernel(2, threads=64) as bx:
+            x = T.alloc_fragment((64, 64), T.float32)
+            T.copy(X, x)
+            if bx > 0:
+                T.copy(X, T.alloc_shared((64, 64), T.float32))
+            else:
+                T.copy(x, Y)
+        return Y
+
+    (_, branch) = drop_unused(parse(one_side, {}, {})).kernel.body
+    assert len(branch.then) == 1 and branch.otherwise == ()
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+@pytest.mark.parametrize("spare", ["load", "branch", "nothing"])
+def test_nobody_waits_for_it(spare: str, target: str, require_tool: Any) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((64, 256), (256, 64)))
+    files = generate(parse(product, {}, {"spare": spare}), target)
+    found = run(files.source, files.manifest, [a, b], schedule="reverse", asynchronous="lazy")
+    np.testing.assert_allclose(found, a.astype(np.float64) @ b.astype(np.float64), atol=1e-3)

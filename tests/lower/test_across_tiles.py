@@ -18,8 +18,11 @@ from tilegen.target import load_target
 from tilegen.toolchain import compile_cuda
 
 
-def squared(Q, K, V, block=64, stages=None, persistent=None, held=True, again=False, threads=128):
-    """O[h] = (Q[h] K[h]^T)^2 V[h] over the keys up to each query's block: two gemms with element-wise work between."""
+def squared(
+    Q, K, V, block=64, stages=None, persistent=None, held=True, again=False, threads=128, residual=()
+):
+    """O[h] = (Q[h] K[h]^T)^2 V[h] over the keys up to each query's block: two gemms with element-wise work between.
+    `residual` says where V at the queries is read, which is loaded once a tile, and added up."""
     H, N, D = T.const("H, N, D")
     Q: T.Tensor((H, N, D), T.float16)
     K: T.Tensor((H, N, D), T.float16)
@@ -37,6 +40,12 @@ def squared(Q, K, V, block=64, stages=None, persistent=None, held=True, again=Fa
         if held:
             T.copy(Q_shared, Q_local)
         T.clear(O_local)
+        if residual:
+            R_shared = T.alloc_shared((block, D), T.float16)
+            T.copy(V[h, i * block : (i + 1) * block, :], R_shared)
+        if "before" in residual:
+            for r, c in T.Parallel(block, D):
+                O_local[r, c] += R_shared[r, c]
         for j in T.Pipelined(T.ceildiv((i + 1) * block, 64), num_stages=stages):
             T.copy(K[h, j * 64 : (j + 1) * 64, :], K_shared)
             T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
@@ -45,6 +54,9 @@ def squared(Q, K, V, block=64, stages=None, persistent=None, held=True, again=Fa
             T.copy(S, P)
             T.copy(V[h, j * 64 : (j + 1) * 64, :], V_shared)
             T.gemm(P, V_shared, O_local)
+        if "after" in residual:
+            for r, c in T.Parallel(block, D):
+                O_local[r, c] += R_shared[r, c]
         if again:
             for r, c in T.Parallel(block, D):
                 O_local[r, c] += S[r, c]
@@ -124,6 +136,19 @@ def test_what_the_program_does_with_the_result_later_is_right(require_tool: Any)
     scores = np.concatenate([q @ k.transpose(0, 2, 1), np.zeros((3, 304, 64))], axis=2)
     last = np.take_along_axis(scores, np.broadcast_to(first, (3, 304, 64)), axis=2)
     assert relative_error(result, _expected(*inputs, 64) + last**2 * 0.125) < 2e-3
+
+
+@pytest.mark.parametrize("residual", [("before",), ("after",), ("before", "after")], ids=" and ".join)
+def test_a_tile_that_is_loaded_once_is_waited_for_wherever_it_is_read(
+    residual: tuple[str, ...], require_tool: Any
+) -> None:
+    require_tool("host_compiler")
+    inputs = _inputs()
+    files = generated(squared, "sm_90a", inputs, persistent=True, residual=residual)
+    assert files.plan.draws_tiles and (files.plan.next_tile is not None) == (residual == ("before",))
+    expected = _expected(*inputs, 64) + len(residual) * inputs[2].astype(np.float64)
+    for how in WAYS[1:3]:
+        assert relative_error(run(files.source, files.manifest, inputs, **how), expected) < 2e-3
 
 
 def test_no_register_spills_and_no_gemm_waits_for_another(require_tool: Any) -> None:

@@ -1,19 +1,78 @@
-"""Leaves out what a program allocates and never uses: emitted text has no dead declarations."""
+"""Leaves out what a program allocates and never uses, and what it copies or fills for nobody: emitted text has no dead
+declarations, and no producer waits for a reader of what nobody reads.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from tilegen.ir.nodes import Buffer, Program
-from tilegen.ir.walk import each_node
+from tilegen.ir.build import negate
+from tilegen.ir.effects import blocks_of
+from tilegen.ir.nodes import Buffer, Copy, Fill, For, If, Kernel, ParallelFor, Persistent, Program, Stmt
+from tilegen.ir.walk import each_node, each_statement
 
 
 def drop_unused(program: Program) -> Program:
-    """The program without the allocations that no statement names."""
+    """The program without copies to tiles of the block, and fills of them, whose elements nothing reads, without
+    control flow around nothing, and without the allocations that no statement names."""
     kernel = program.kernel
+    while (body := _without(kernel.body, _unread(kernel))) != kernel.body:
+        kernel = replace(kernel, body=body)
     used = {node.name for node in each_node(kernel.body) if isinstance(node, Buffer)}
     kept = tuple(buffer for buffer in kernel.allocations if buffer.name in used)
-    if len(kept) == len(kernel.allocations):
+    if kernel is program.kernel and len(kept) == len(kernel.allocations):
         return program
     annotations = tuple(note for note in kernel.annotations if note.buffer.name in used)
     return replace(program, kernel=replace(kernel, allocations=kept, annotations=annotations))
+
+
+def _unread(kernel: Kernel) -> frozenset[str]:
+    """The allocations that stand nowhere but as targets of copies and fills."""
+    used: set[str] = set()
+    for statement in each_statement(kernel.body):
+        if isinstance(statement, Copy | Fill):
+            parts: tuple[object, ...] = (statement.target.offsets,)
+            parts += (statement.source,) if isinstance(statement, Copy) else (statement.value,)
+        else:
+            parts = () if blocks_of(statement) else (statement,)
+        used |= {node.name for node in each_node(parts) if isinstance(node, Buffer)}
+    return frozenset(buffer.name for buffer in kernel.allocations if buffer.name not in used)
+
+
+def _without(statements: tuple[Stmt, ...], unread: frozenset[str]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for statement in statements:
+        match statement:
+            case Copy(target=target) | Fill(target=target) if target.buffer.name in unread:
+                continue
+            case For() | ParallelFor() | Persistent():
+                body = _without(statement.body, unread)
+                if not body:
+                    continue
+                if body != statement.body:
+                    statement = replace(statement, body=body, **_schedule(statement, unread))
+            case If(condition, then, otherwise):
+                first, second = _without(then, unread), _without(otherwise, unread)
+                if not first and not second:
+                    continue
+                if not first:
+                    statement = If(negate(condition), second, (), statement.location)
+                elif (first, second) != (then, otherwise):
+                    statement = replace(statement, then=first, otherwise=second)
+            case _:
+                pass
+        out.append(statement)
+    return tuple(out)
+
+
+def _schedule(loop: For | ParallelFor | Persistent, unread: frozenset[str]) -> dict[str, Any]:
+    """What a loop says of each of its statements, for those that stay."""
+    if not isinstance(loop, For):
+        return {}
+    stays = [bool(_without((statement,), unread)) for statement in loop.body]
+    return {
+        name: tuple(entry for entry, stay in zip(entries, stays, strict=True) if stay)
+        for name, entries in (("order", loop.order), ("stage", loop.stage))
+        if entries is not None
+    }

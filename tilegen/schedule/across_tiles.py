@@ -53,6 +53,8 @@ def next_tile(kernel: Kernel, plan: Plan, decisions: Decisions) -> NextTile | No
         return None
     if _touch((skew.second,), [*filled, result]):
         return None
+    if _touch((loop, *after), _shared(tuple(s for s in before if not _among(s, begin)))):
+        return None  # who waits for a tile that is loaded once, or meets behind stores, does it among these alone
     return NextTile(loop, begin)
 
 
@@ -117,6 +119,12 @@ def _among(statement: Stmt, statements: tuple[Stmt, ...]) -> bool:
 
 def _touch(statements: tuple[Stmt, ...], names: list[str]) -> bool:
     return any(buffer.name in names for s in each_statement(statements) for buffer in (*reads(s), *writes(s)))
+
+
+def _shared(statements: tuple[Stmt, ...]) -> list[str]:
+    """The shared tiles that statements touch."""
+    touched = (buffer for s in each_statement(statements) for buffer in (*reads(s), *writes(s)))
+    return [buffer.name for buffer in touched if buffer.scope == "shared"]
 
 
 def _is_short(kernel: Kernel, before: tuple[Stmt, ...], loop: For) -> bool:
