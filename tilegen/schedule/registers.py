@@ -13,6 +13,7 @@ from tilegen.target import Target
 ADDRESS_REGISTERS = (
     62  # addresses, bounds and counters of a loop of loads and ldmatrix, as nvcc 13 allots them
 )
+_PARTITIONS = 4  # of a CUDA multiprocessor, each with its warp scheduler and its registers
 
 
 def fragment_registers(kernel: Kernel, decisions: Decisions) -> int:
@@ -68,9 +69,12 @@ def live_registers(
 
 
 def allotted_registers(target: Target, threads: int) -> int:
-    """Registers a thread at most where so many threads share a multiprocessor."""
+    """Registers a thread at most where so many threads share a multiprocessor: each of its partitions has as many
+    registers, and whole warps."""
     limits = target.limits
-    share = limits.registers_per_multiprocessor // threads // limits.register_granularity
+    warps = -(-threads // (_PARTITIONS * limits.warp_size))
+    registers = limits.registers_per_multiprocessor // _PARTITIONS
+    share = registers // (warps * limits.warp_size) // limits.register_granularity
     return min(share * limits.register_granularity, limits.registers_per_thread)
 
 
