@@ -11,7 +11,7 @@ from tilegen.emit.manifest import build
 from tilegen.emit.spoken_names import called_names, declared_names
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.infer import infer
-from tilegen.ir.drop_unused import drop_unused
+from tilegen.ir.drop_unused import drop_unused, left_out
 from tilegen.ir.inline_positions import inline_positions
 from tilegen.ir.name_bounds import name_bounds
 from tilegen.ir.nodes import Program
@@ -59,8 +59,10 @@ def generate(
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
     check_types(program, machine)
-    program = guard_masks(inline_positions(name_bounds(drop_unused(program))))
-    generated = _passes(program, machine, regenerate, whole_rows)
+    used = drop_unused(program)
+    remarks = left_out(program, used)
+    program = guard_masks(inline_positions(name_bounds(used)))
+    generated = _passes(program, machine, regenerate, whole_rows, remarks)
     named, model = generated.program, generated.model
     launcher = launcher_body(model)
     spoken = declared_names(generated.source) | called_names((model.body, launcher))
@@ -70,15 +72,18 @@ def generate(
         *hidden_names(launcher, named, taken=(model.name, "stream")),
         *(name for name in names_of(named) if name in spoken and name != model.name),
     )
-    return _passes(renamed(named, hidden), machine, regenerate, whole_rows) if hidden else generated
+    return _passes(renamed(named, hidden), machine, regenerate, whole_rows, remarks) if hidden else generated
 
 
-def _passes(program: Program, machine: Target, regenerate: str, whole_rows: bool) -> Generated:
+def _passes(
+    program: Program, machine: Target, regenerate: str, whole_rows: bool, remarks: tuple[str, ...]
+) -> Generated:
     decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
     program = add_partials(program, decisions)
     plan = plan_kernel(program, machine, decisions)
+    plan.reasons += remarks
     if hidden := hidden_tiles(program, plan):
-        return _passes(renamed(program, hidden), machine, regenerate, whole_rows)
+        return _passes(renamed(program, hidden), machine, regenerate, whole_rows, remarks)
     model = lower(program, machine, decisions, plan, regenerate)
     return Generated(
         source=render(model),

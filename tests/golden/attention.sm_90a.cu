@@ -359,8 +359,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
     const auto work_beside = [&, bx = bx](int j) {
       // attention.py:66  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
-      // where the mask hides something
-      if (j * kBlockN + kBlockN - 1 > bx * kBlockM || j * kBlockN + kBlockN - 1 > 4095) {
+      if (j * kBlockN + kBlockN - 1 > bx * kBlockM) {  // where the mask hides something
 #pragma unroll
         for (int r = 0; r < 64; ++r) {
           const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2);

@@ -105,5 +105,7 @@ def test_nobody_waits_for_it(spare: str, target: str, require_tool: Any) -> None
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((64, 256), (256, 64)))
     files = generate(parse(product, {}, {"spare": spare}), target)
+    said = [reason for reason in files.plan.reasons if "left out, nothing reads d" in reason]
+    assert bool(said) == (spare != "nothing") and all(reason in files.source for reason in said)
     found = run(files.source, files.manifest, [a, b], schedule="reverse", asynchronous="lazy")
     np.testing.assert_allclose(found, a.astype(np.float64) @ b.astype(np.float64), atol=1e-3)

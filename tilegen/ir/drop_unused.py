@@ -27,6 +27,16 @@ def drop_unused(program: Program) -> Program:
     return replace(program, kernel=replace(kernel, allocations=kept, annotations=annotations))
 
 
+def left_out(program: Program, kept: Program) -> tuple[str, ...]:
+    """What is to be said of the copies and fills that `drop_unused` left out."""
+    stay = {id(statement) for statement in each_statement(kept.kernel.body)}
+    return tuple(
+        f"line {statement.location.line}: left out, nothing reads {statement.target.buffer.name}"
+        for statement in each_statement(program.kernel.body)
+        if isinstance(statement, Copy | Fill) and id(statement) not in stay
+    )
+
+
 def _unread(kernel: Kernel) -> frozenset[str]:
     """The allocations that stand nowhere but as targets of copies and fills."""
     used: set[str] = set()
