@@ -377,8 +377,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     block_sync_lds();  // the next tile is in LDS
   }
 #pragma unroll
-  for (int ni = 0; ni < 2; ++ni) hold_accumulators(S[0][ni]);
-#pragma unroll
   for (int ni = 0; ni < 4; ++ni) hold_accumulators(O_local[0][ni]);
 
   // attention.py:75: the lanes of a row add up the sums that each has kept

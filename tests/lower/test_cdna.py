@@ -77,6 +77,13 @@ def test_operands_run_ahead_only_where_registers_hold_them() -> None:
     assert "read_operands" in emitted("gfx942", (128, 256, 32, 128)).source
 
 
+def test_only_accumulators_that_outlive_their_loop_are_held_behind_it() -> None:
+    tensor = T.Tensor((1, 1024, 2, 128), T.float16)
+    attention = load_kernel(f"{EXAMPLE.parent / 'attention.py'}:attention")
+    text = attention.emit(tensor, tensor, tensor, target="gfx942").source
+    assert text.count("hold_accumulators(O_local[") == 1 and "hold_accumulators(S[" not in text
+
+
 def test_the_launcher_requires_that_windows_reach_their_rows() -> None:
     """Offsets of 2 GiB and more mean "outside" to a buffer window."""
     requirements = {r.text: r.condition for r in emitted("gfx942", BLOCKS[0], "open").manifest.requirements}

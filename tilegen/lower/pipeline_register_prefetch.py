@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.inference.mfma_operands import lane_k
-from tilegen.ir.nodes import For, Gemm, Stmt
+from tilegen.ir.nodes import Buffer, For, Gemm, If, Persistent, Stmt
 from tilegen.lower.barriers import barrier_before
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_mfma import (
@@ -27,7 +27,7 @@ from tilegen.lower.tile_copy import declare_registers, load, load_to_lds, store
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Literal, Name
 from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC
-from tilegen.schedule.analysis import variables
+from tilegen.schedule.analysis import each_statement, reads, variables
 from tilegen.schedule.plan_register_prefetch import prefetched_copies
 from tilegen.schedule.tile_copy import TileCopy
 
@@ -113,13 +113,23 @@ class Pipeline:
         decisions = {
             statement.c.buffer.name: self.context.decisions.gemms[statement]
             for statement in self.rest()
-            if isinstance(statement, Gemm)
+            if isinstance(statement, Gemm) and self.outlives(statement.c.buffer)
         }
         tiles = sum(4 * tile.transfer.loads for tile in self.copies)
         operands = max((8 * sum(decision.repeats) for decision in decisions.values()), default=0)
         if 2 * (tiles + operands + ADDRESS_REGISTERS) > registers_of_thread(self.context):
             return []
         return [hold_accumulators(self.context, decision, name) for name, decision in decisions.items()]
+
+    def outlives(self, buffer: Buffer) -> bool:
+        """Whether something outside the loop reads a buffer."""
+        inside = list(each_statement((self.loop,)))
+        return any(
+            buffer in reads(statement)
+            for statement in each_statement(self.context.program.kernel.body)
+            if not isinstance(statement, For | If | Persistent)
+            and not any(statement is one for one in inside)
+        )
 
     def only_gemm(self) -> Gemm | None:
         """The gemm that is all the loop does beside its loads, if its operands can be read a step ahead."""
