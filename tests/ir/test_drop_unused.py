@@ -109,3 +109,38 @@ def test_nobody_waits_for_it(spare: str, target: str, require_tool: Any) -> None
     assert bool(said) == (spare != "nothing") and all(reason in files.source for reason in said)
     found = run(files.source, files.manifest, [a, b], schedule="reverse", asynchronous="lazy")
     np.testing.assert_allclose(found, a.astype(np.float64) @ b.astype(np.float64), atol=1e-3)
+
+
+def heads(X, A, S):
+    """Fragments that stand in conditions alone, and a shared tile that stands in a loop's bound."""
+    X: T.Tensor((16, 256), T.float32)
+    A: T.Tensor((16,), T.float32)
+    S: T.Tensor((4,), T.int32)
+    Y = T.empty((16, 256), T.float32)
+    with T.Kernel(1, threads=128):
+        x = T.alloc_fragment((16, 256), T.float32)
+        a = T.alloc_fragment((16,), T.float32)
+        s = T.alloc_shared((4,), T.int32)
+        T.copy(X, x)
+        T.copy(A, a)
+        T.copy(S, s)
+        for _ in T.serial(s[1]):
+            for i, j in T.Parallel(16, 256):
+                if a[i] > 0:
+                    x[i, j] += 1
+        T.copy(x, Y)
+    return Y
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+def test_what_conditions_and_bounds_read_is_kept(target: str, require_tool: Any) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(1)
+    x, a = (rng.standard_normal(shape).astype(np.float32) for shape in ((16, 256), (16,)))
+    files = generate(parse(heads, {}, {}), target)
+    assert not any("left out" in reason for reason in files.plan.reasons)
+    found = run(files.source, files.manifest, [x, a, np.array([0, 3, 0, 0], np.int32)])
+    expected = x.copy()
+    for _ in range(3):
+        expected += np.float32(a > 0)[:, None]
+    np.testing.assert_array_equal(found, expected)

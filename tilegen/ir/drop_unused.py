@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilegen.ir.build import negate
-from tilegen.ir.effects import blocks_of
+from tilegen.ir.effects import blocks_of, expressions_of
 from tilegen.ir.nodes import Buffer, Copy, Fill, For, If, Kernel, ParallelFor, Persistent, Program, Stmt
 from tilegen.ir.walk import each_node, each_statement
 
@@ -45,7 +45,7 @@ def _unread(kernel: Kernel) -> frozenset[str]:
             parts: tuple[object, ...] = (statement.target.offsets,)
             parts += (statement.source,) if isinstance(statement, Copy) else (statement.value,)
         else:
-            parts = () if blocks_of(statement) else (statement,)
+            parts = expressions_of(statement) if blocks_of(statement) else (statement,)
         used |= {node.name for node in each_node(parts) if isinstance(node, Buffer)}
     return frozenset(buffer.name for buffer in kernel.allocations if buffer.name not in used)
 
