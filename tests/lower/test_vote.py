@@ -67,6 +67,43 @@ def half(X, A, rows=16, threads=128):
     return Y
 
 
+def crossed(X, A, B, threads=128):
+    """The condition speaks of two axes, of as many registers each, and not of the third."""
+    L, M, N = T.const("L, M, N")
+    X: T.Tensor((L, M, N), T.float32)
+    A: T.Tensor((L,), T.float32)
+    B: T.Tensor((M,), T.float32)
+    Y = T.empty((L, M, N), T.float32)
+    with T.Kernel(1, threads=threads):
+        x = T.alloc_fragment((L, M, N), T.float32)
+        a = T.alloc_fragment((L,), T.float32)
+        b = T.alloc_fragment((M,), T.float32)
+        T.copy(X, x)
+        T.copy(A, a)
+        T.copy(B, b)
+        for i, j, k in T.Parallel(L, M, N):
+            if a[i] > b[j]:
+                x[i, j, k] *= 3
+        T.copy(x, Y)
+    return Y
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET)
+@pytest.mark.parametrize("shape", [(2, 2, 1024), (2, 4, 1024), (2, 8, 2048), (1, 4, 2048)])
+def test_registers_of_two_axes_are_not_paired(
+    shape: tuple[int, int, int], target: str, require_tool: Any
+) -> None:
+    require_tool("host_compiler")
+    rows, columns, _ = shape
+    x = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
+    for a, b in (([0, 1], [1, 0]), ([1, 0], [0, 1]), ([0, 0], [1, -1])):
+        left = np.resize(np.float32(a), rows)
+        right = np.resize(np.float32(b), columns)
+        (found,) = emulated(crossed, target, [x, left, right], {"schedule": "reverse"})
+        expected = np.where(left[:, None, None] > right[None, :, None], x * 3, x)
+        np.testing.assert_array_equal(found, expected)
+
+
 def _inputs(rows: int = 70, columns: int = 512) -> list[Array]:
     rng = np.random.default_rng(3)
     a = rng.integers(0, 6, rows).astype(np.float32)

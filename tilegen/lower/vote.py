@@ -63,7 +63,9 @@ def _rows(context: Context, loop: Loop, condition: Expr) -> int | None:
     """How many registers of a thread the condition speaks of; None where it speaks of the elements' places too."""
     loads = _loads(condition)
     places = [name for name in free_vars(_of_row(context, condition, 0)) if name in loop.names]
-    if not loads or places:
+    if not loads or places or len({load.indices for load in loads}) > 1:
+        return None  # of rows and columns, or of two rows at once: registers of one number do not belong together
+    if not all(isinstance(index, Var) for index in loads[0].indices):
         return None
     fragments = [context.decisions.fragment(load.buffer) for load in loads]
     shape = fragments[0].register_shape
