@@ -56,6 +56,12 @@ class Table:
             raise self.error(key, f"an integer of at least {minimum}", value)
         return value
 
+    def flag(self, key: str) -> bool:
+        value = self._take(key, "true or false")
+        if not isinstance(value, bool):
+            raise self.error(key, "true or false", value)
+        return value
+
     def number(self, key: str) -> float:
         value = self._take(key, "a positive number")
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:

@@ -107,6 +107,9 @@ class TmaLimits:
     box_extent: int
     box_row_multiple_bytes: int
     place_multiple_bytes: int  # of a box's first element along the innermost axis
+    stores_before: (
+        bool  # whether a box that is stored may begin at a negative index, as one that is loaded may
+    )
     global_alignment: int
     global_stride_multiple: int
     global_stride_limit: int
@@ -367,6 +370,7 @@ def _read_tma(table: Table) -> TmaLimits:
         box_extent=table.integer("box_extent", 1),
         box_row_multiple_bytes=table.integer("box_row_multiple_bytes", 1),
         place_multiple_bytes=table.integer("place_multiple_bytes", 1),
+        stores_before=table.flag("stores_before"),
         global_alignment=table.integer("global_alignment", 1),
         global_stride_multiple=table.integer("global_stride_multiple", 1),
         global_stride_limit=table.integer("global_stride_limit", 1),

@@ -45,13 +45,21 @@ class Box:
         return int(np.prod(self.box)) * self.itemsize
 
     def corners(self) -> list[tuple[int, ...]]:
-        """Where boxes are taken: inside, over the upper bounds, under the lower ones; along the innermost axis at
+        """Where boxes are loaded: inside, over the upper bounds, under the lower ones; along the innermost axis at
         multiples of 16 bytes, as the hardware wants."""
         over = [extent - size // 2 for extent, size in zip(self.extents, self.box, strict=True)]
         under = [-(size // 2) for size in self.box]
         for corner in (over, under):
             corner[0] -= corner[0] % (16 // self.itemsize)
         return [(0,) * len(self.box), tuple(over), tuple(under)]
+
+    def stored_corners(self) -> list[tuple[int, ...]]:
+        """Where boxes are stored: inside and over the upper bounds, for the hardware stores none under the lower ones;
+        and where the last element of the tensor is the first of the box, or one of the first 16 bytes."""
+        inside, over, _ = self.corners()
+        last = [extent - 1 for extent in self.extents]
+        last[0] -= last[0] % (16 // self.itemsize)
+        return [inside, over, tuple(last)]
 
 
 LOADED = (
@@ -208,7 +216,7 @@ def _store_body(
 def tma_store_probe() -> Probe:
     """Boxes from swizzled shared memory, some beyond the bounds, each into a slot of its own."""
     generator = np.random.default_rng(22)
-    corners = [(index, corner) for index, box in enumerate(STORED) for corner in box.corners()]
+    corners = [(index, corner) for index, box in enumerate(STORED) for corner in box.stored_corners()]
     experiments = [(index, corner, slot) for slot, (index, corner) in enumerate(corners)]
     slots = len(experiments)
     before = generator.integers(0, 2**16, slots * _SLOT // 2, dtype=np.uint16)
@@ -238,7 +246,7 @@ def tma_reduce_probe() -> Probe:
     experiments = [
         (index, corner, index)
         for index, box in enumerate(_ADDED)
-        for corner in (*box.corners(), (4, *(3,) * (len(box.box) - 1)))
+        for corner in (*box.stored_corners(), (4, *(3,) * (len(box.box) - 1)))
     ]
     before = generator.integers(-8, 9, len(_ADDED) * _SLOT // 4).astype(np.float32)
     operands = generator.integers(-8, 9, (len(experiments), _WORDS)).astype(np.float32)

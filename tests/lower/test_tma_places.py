@@ -1,5 +1,6 @@
-"""Where TMA boxes may begin: at multiples of 16 bytes along the innermost axis. The hardware ends other boxes in an
-illegal instruction, so that the schedule takes another way and the emulator reports them."""
+"""Where TMA boxes may begin: at multiples of 16 bytes along the innermost axis, and when they are stored, nowhere
+before the tensor. The hardware ends other boxes in an illegal instruction, so that the schedule takes another way and
+the emulator reports them."""
 
 # mypy: ignore-errors
 
@@ -92,5 +93,70 @@ def test_the_emulator_reports_a_box_that_begins_elsewhere(require_tool: Any) -> 
     text = files.source.replace("A, k * kBlock, ", "A, k * kBlock + 3, ")
     with pytest.raises(
         EmulationError, match=r"misaligned.*a box of A begins at byte 6 of a row.*multiple of 16"
+    ):
+        run(text, files.manifest, [a, b])
+
+
+def shifted(place: str):
+    def program(A, B, C, back: int = 8):
+        M, K, N = T.const("M, K, N")
+        A: T.Tensor((M, K), T.float16)
+        B: T.Tensor((K, N), T.float16)
+        C: T.Tensor((M, N), T.float16)
+        with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128) as (x, y):
+            A_shared = T.alloc_shared((64, 64), T.float16)
+            B_shared = T.alloc_shared((64, 64), T.float16)
+            C_local = T.alloc_fragment((64, 64), T.float32)
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+                T.copy(A[y * 64, k * 64], A_shared)
+                T.copy(B[k * 64, x * 64], B_shared)
+                T.gemm(A_shared, B_shared, C_local)
+            if place == "by a number":
+                T.copy(C_local, C[y * 64 - 8, x * 64])
+            elif place == "by a parameter, along rows":
+                T.copy(C_local, C[y * 64, x * 64 - back])
+            else:
+                T.copy(C_local, C[T.max(y * 64 - 8, 0), x * 64])
+
+    return program
+
+
+@pytest.mark.parametrize(
+    ("place", "by_tma"),
+    [("by a number", False), ("by a parameter, along rows", False), ("not at all", True)],
+)
+def test_stores_that_may_begin_before_the_tensor_go_without_tma(
+    place: str, by_tma: bool, require_tool: Any
+) -> None:
+    """The hardware loads boxes from there, but stores none."""
+    require_tool("host_compiler")
+    rng = np.random.default_rng(8)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((64, 64), (64, 128)))
+    c = np.full((64, 128), 7, np.float16)
+    files = generated(shifted(place), "sm_90a", [a, b, c])
+    assert ("tma_store" in files.source) == by_tma
+    if not by_tma:
+        assert "no TMA store, the tile may begin before C" in files.source
+    result = run(files.source, files.manifest, [a, b, c], schedule="random", asynchronous="lazy", seed=1)
+    product, expected = a.astype(np.float64) @ b.astype(np.float64), c.astype(np.float64)
+    if place == "by a number":
+        expected[:56] = product[8:]
+    elif place == "by a parameter, along rows":
+        expected[:, :56], expected[:, 56:120] = product[:, 8:64], product[:, 64:]
+    else:
+        expected = product
+    assert relative_error(result, expected) < 1e-3
+
+
+def test_the_emulator_reports_a_store_before_the_tensor(require_tool: Any) -> None:
+    require_tool("host_compiler")
+    a, b = _inputs()
+    files = generated(product(), "sm_90a", [a, b])
+    store = next(line for line in files.source.splitlines() if line.strip().startswith("tma_store_2d(C"))
+    text = files.source.replace(store, store.replace("y * kBlock)", "y * kBlock - 1)"))
+    assert text != files.source
+    with pytest.raises(
+        EmulationError, match=r"a box of C is stored at index -1 of dimension 1.*before the tensor"
     ):
         run(text, files.manifest, [a, b])

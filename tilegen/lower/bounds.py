@@ -105,13 +105,6 @@ def _assumed(context: Context, condition: Expr) -> bool:
     return any(states(assumption.condition) for assumption in context.program.assumptions)
 
 
-def may_begin_before(offset: Expr, known: Ranges) -> bool:
-    """Whether a tile may begin before its tensor does, as far as ranges tell; places that are data are taken as they
-    are."""
-    begins = build.binary(">=", offset, build.const(0))
-    return not _is_data(offset) and not is_always_true(begins, known)
-
-
 def _is_data(index: Expr) -> bool:
     return any(isinstance(part, Load) for part in subexpressions(index))
 

@@ -12,7 +12,7 @@ from tilegen.ir.affine import free_vars, interval
 from tilegen.ir.build import add, sub
 from tilegen.ir.nodes import Copy
 from tilegen.lower import shared_tiles
-from tilegen.lower.bounds import inside_grid, kernel_ranges, may_begin_before
+from tilegen.lower.bounds import inside_grid, kernel_ranges
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.scalar import extent_expression, ranges, row_pitch, scalar
@@ -20,6 +20,7 @@ from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation, Prefix, StaticCast
 from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC, Scope
 from tilegen.schedule.plan_multistage import async_bytes
+from tilegen.schedule.ranges import may_begin_before
 
 
 @dataclass(frozen=True, slots=True)

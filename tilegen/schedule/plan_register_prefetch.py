@@ -11,13 +11,13 @@ from __future__ import annotations
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.gemm_mfma import operand_conflicts
-from tilegen.ir.affine import Ranges
 from tilegen.ir.expressions import Const
-from tilegen.ir.nodes import Copy, For, Persistent, Program, Stmt
+from tilegen.ir.nodes import Copy, For, Program, Stmt
 from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
+from tilegen.schedule.ranges import integer_ranges
 from tilegen.schedule.run_ahead import bound_to_iteration
 from tilegen.schedule.staged_store import stage_stores
 from tilegen.schedule.tile_copy import TileCopy, tile_copy
@@ -68,7 +68,7 @@ def plan_register_prefetch(program: Program, target: Target, decisions: Decision
         used += ring if double else 0
         plan.reasons.append(_words(loop, copies, MOST_STAGES if double else 1))
     _count_conflicts(program, decisions, target)
-    stage_stores(program, plan, decisions, target, used, loop_ranges(program))
+    stage_stores(program, plan, decisions, target, used, integer_ranges(program))
     return plan
 
 
@@ -76,7 +76,7 @@ def prefetched_copies(
     loop: For, program: Program, decisions: Decisions, target: Target
 ) -> tuple[TileCopy, ...] | str:
     """The copies of a loop that run ahead, or why they cannot: all that fill shared tiles from tensors must."""
-    ranges = loop_ranges(program)
+    ranges = integer_ranges(program)
     written = {b.name for s in program.kernel.body for b in writes(s) if b.scope == "global"}
     found = []
     for statement in loop.body:
@@ -96,21 +96,6 @@ def prefetched_copies(
     if not found:
         return "it copies no tile from global to shared memory"
     return tuple(found)
-
-
-def loop_ranges(program: Program) -> Ranges:
-    """Bounds of the program's integers: extents and block indices are never negative, nor are loops that start so."""
-    known: dict[str, tuple[int | None, int | None]] = {var.name: (0, None) for var in program.extents}
-    known.update({var.name: (0, None) for var in program.kernel.block_vars})
-    for statement in each_statement(program.kernel.body):
-        match statement:
-            case For(var, Const(start), _, Const(step)) if start >= 0 and step > 0:
-                known[var.name] = (int(start), None)
-            case Persistent():
-                known.update({var.name: (0, None) for var in statement.vars})
-            case _:
-                pass
-    return known
 
 
 def _prefetched(
@@ -160,7 +145,7 @@ def _words(loop: For, copies: tuple[TileCopy, ...], stages: int) -> str:
 
 def _count_conflicts(program: Program, decisions: Decisions, target: Target) -> None:
     """Bank conflicts of the operand tiles that buffer loads fill: their element-wise loops do not run."""
-    ranges = loop_ranges(program)
+    ranges = integer_ranges(program)
     for gemm, decision in decisions.gemms.items():
         for which, region in (("a", gemm.a), ("b", gemm.b)):
             buffer = region.buffer

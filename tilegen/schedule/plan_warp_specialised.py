@@ -17,6 +17,7 @@ from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
 from tilegen.schedule.clusters import multicasts
 from tilegen.schedule.plan import HandOver, Plan, Staging
+from tilegen.schedule.ranges import integer_ranges
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.residency import (
     BARRIER_BYTES,
@@ -30,7 +31,7 @@ from tilegen.schedule.residency import (
     takes_turns,
 )
 from tilegen.schedule.run_ahead import bound_to_order
-from tilegen.schedule.tma import copy_problem, pitch_problem, place_problem
+from tilegen.schedule.tma import copy_problem, pitch_problem, place_problem, store_place_problem
 from tilegen.schedule.uneven import longest_first
 from tilegen.target import Target
 
@@ -74,7 +75,7 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     plan.multicasts = multicasts(kernel, tuple(entry.copy for entry in found), decisions)
     used = _shared_bytes(kernel, hand_overs, decisions)
     _require_shared(kernel, target, used, hand_overs)
-    used += _stage_stores(kernel, plan, decisions, target, used)
+    used += _stage_stores(program, plan, decisions, target, used)
     plan.blocks_per_multiprocessor = residency(kernel, plan, decisions, target, used)
     if plan.cluster_size == 1:
         plan.longest_first = longest_first(kernel, target)
@@ -308,8 +309,9 @@ def _require_shared(kernel: Kernel, target: Target, used: int, hand_overs: tuple
     )
 
 
-def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
+def _stage_stores(program: Program, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
     """Gives each store of a fragment a shared tile to leave through by TMA, where it fits; returns the bytes."""
+    kernel, ranges = program.kernel, integer_ranges(program)
     limit = target.limits.shared_bytes_per_block
     extra = 0
     for statement in each_statement(kernel.body):
@@ -329,6 +331,7 @@ def _stage_stores(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targ
         problem = (
             pitch_problem(sink.buffer, decisions, target)
             or place_problem(sink, decisions, target)
+            or store_place_problem(sink, ranges, target)
             or _store_problem(statement, layout, decisions)
         )
         if problem:

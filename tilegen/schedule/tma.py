@@ -8,10 +8,11 @@ from __future__ import annotations
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout
 from tilegen.inference.vector_access import strides
-from tilegen.ir.affine import divisor_of
+from tilegen.ir.affine import Ranges, divisor_of
 from tilegen.ir.expressions import Const, Expr
 from tilegen.ir.nodes import Buffer, Region
 from tilegen.schedule.analysis import loaded
+from tilegen.schedule.ranges import may_begin_before
 from tilegen.target import Target
 
 
@@ -46,6 +47,14 @@ def place_problem(region: Region, decisions: Decisions, target: Target) -> str |
     if first % multiple == 0:
         return None
     return f"the tile's rows need not begin at a multiple of {multiple} bytes in the rows of {region.buffer.name}"
+
+
+def store_place_problem(region: Region, ranges: Ranges, target: Target) -> str | None:
+    """Why boxes cannot be stored where a region begins; None when they can. Those that are loaded begin anywhere."""
+    assert target.tma is not None
+    if target.tma.stores_before or not any(may_begin_before(offset, ranges) for offset in region.offsets):
+        return None
+    return f"the tile may begin before {region.buffer.name}"
 
 
 def tile_problem(region: Region, layout: SharedLayout, target: Target) -> str | None:

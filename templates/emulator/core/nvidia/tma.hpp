@@ -126,6 +126,17 @@ struct Coordinates {
                         ", or ends in an illegal instruction",
                     line);
   }
+
+  // Boxes that are loaded may begin before the tensor.
+  void require_no_negative(const TensorMap& map, int line) const {
+    for (int i = 0; i < map.rank; ++i)
+      if (at[i] < 0)
+        report_misuse("misuse",
+                      "a box of " + map.tensor + " is stored at index " + std::to_string(at[i]) + " of dimension " +
+                          std::to_string(i) + ": TMA stores and reductions that begin before the tensor end in an " +
+                          "illegal instruction",
+                      line);
+  }
 };
 
 inline void issue_load(Block& target, const TensorMap& map, const Coordinates& coordinates, std::uint32_t offset,
@@ -232,6 +243,7 @@ void tma_store(const void* handle, const void* tile, int rank, const int* values
   Fiber& self = *machine.current;
   const TensorMap& map = tensor_map(handle, line);
   const Coordinates coordinates(map, rank, values, line);
+  coordinates.require_no_negative(map, line);
   const std::uint32_t offset = tile_offset_of(map, tile, line);
   const std::uintptr_t shared = self.block->shared->begin;
   CopyGroups& groups = self.nvidia.stores;
