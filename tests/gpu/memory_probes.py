@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -237,32 +238,39 @@ def tma_store_probe() -> Probe:
     )  # fmt: skip
 
 
-_ADDED = (Box("float32", (36, 20), (32, 8), 128), Box("float32", (12, 5, 4), (8, 2, 2), 32))
+_ADDED = {
+    "float32": (Box("float32", (36, 20), (32, 8), 128), Box("float32", (12, 5, 4), (8, 2, 2), 32)),
+    "float16": (Box("float16", (72, 20), (64, 8), 128), Box("float16", (24, 5, 4), (16, 2, 2), 0)),
+    "bfloat16": (Box("bfloat16", (72, 20), (64, 8), 128), Box("bfloat16", (40, 5, 4), (32, 2, 2), 64)),
+}
 
 
-def tma_reduce_probe() -> Probe:
-    """Several blocks add boxes of integers in float32 into the same slots."""
+def tma_reduce_probe(dtype: str) -> Probe:
+    """Several blocks add boxes of integers in a floating-point type into the same slots."""
     generator = np.random.default_rng(23)
+    added, kind = _ADDED[dtype], np.dtype(dtype)
     experiments = [
         (index, corner, index)
-        for index, box in enumerate(_ADDED)
-        for corner in (*box.stored_corners(), (4, *(3,) * (len(box.box) - 1)))
+        for index, box in enumerate(added)
+        for corner in (*box.stored_corners(), (16 // box.itemsize, *(3,) * (len(box.box) - 1)))
     ]
-    before = generator.integers(-8, 9, len(_ADDED) * _SLOT // 4).astype(np.float32)
-    operands = generator.integers(-8, 9, (len(experiments), _WORDS)).astype(np.float32)
-    expected = before.copy()
+    before = generator.integers(-8, 9, len(added) * _SLOT // kind.itemsize).astype(kind)
+    operands = generator.integers(-8, 9, (len(experiments), _WORDS * 4 // kind.itemsize)).astype(kind)
+    sums = before.astype(np.float32)
     for number, (index, corner, slot) in enumerate(experiments):
-        shared_at, place, inside = positions(_ADDED[index], corner)
-        np.add.at(expected, (slot * _SLOT + place[inside]) // 4, operands[number][shared_at[inside] // 4])
-    maps = [_slotted(f"map{i}", box, before, len(_ADDED)) for i, box in enumerate(_ADDED)]
+        shared_at, place, inside = positions(added[index], corner)
+        values = operands[number][shared_at[inside] // kind.itemsize].astype(np.float32)
+        np.add.at(sums, (slot * _SLOT + place[inside]) // kind.itemsize, values)
+    expected = sums.astype(kind)
+    maps = [_slotted(f"map{i}", box, before, len(added)) for i, box in enumerate(added)]
     primitives = [Primitive(n) for n in ("fence_proxy_async", "tma_store_commit", "tma_store_wait")]
     primitives += [
-        Primitive.of("tma_reduce_add", rank=rank) for rank in sorted({len(b.box) + 1 for b in _ADDED})
+        Primitive.of("tma_reduce_add", rank=rank) for rank in sorted({len(b.box) + 1 for b in added})
     ]
-    body = _store_body(experiments, _ADDED, "tma_reduce_add")
+    body = _store_body(experiments, added, "tma_reduce_add")
     words = operands.view(np.uint32)
     return _probe(
-        "tma_reductions", body, primitives, {}, maps, before, len(experiments), (words, before), expected,
+        f"tma_reductions_{dtype}", body, primitives, {}, maps, before, len(experiments), (words, before), expected,
         role="inout", operands=words,
     )  # fmt: skip
 
@@ -395,7 +403,7 @@ def cp_async_probe() -> Probe:
 MEMORY_PROBES: dict[str, Callable[[], Probe]] = {
     "tma_loads": tma_load_probe,
     "tma_stores": tma_store_probe,
-    "tma_reductions": tma_reduce_probe,
+    **{f"tma_reductions_{dtype}": partial(tma_reduce_probe, dtype) for dtype in _ADDED},
     "multicast": multicast_probe,
     "atomics": atomics_probe,
     "cp_async": cp_async_probe,

@@ -39,6 +39,8 @@ def run_probe(progress: Progress, name: str) -> tuple[np.ndarray[Any, Any], bool
 
 def compact(result: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Whole numbers as int16, which compress well; NaN, which nothing wrote, as the least of them."""
+    if result.dtype.name == "bfloat16":
+        result = result.astype(np.float32)
     if result.dtype.kind != "f":
         return result
     whole = np.where(np.isnan(result), -32768, result)

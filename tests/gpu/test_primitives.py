@@ -16,6 +16,8 @@ def same(result, expected):
     """Bit by bit, but for elements that nothing writes (NaN in the expected values)."""
     if result.shape != expected.shape:
         return False
+    if expected.dtype.name == "bfloat16":
+        result, expected = result.astype(np.float32), expected.astype(np.float32)
     if expected.dtype.kind == "f":
         written = ~np.isnan(expected)
         return bool(np.array_equal(result[written], expected[written]))

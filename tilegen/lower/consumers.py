@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from tilegen.inference.decisions import PerNode
-from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Stmt
+from tilegen.ir.nodes import AtomicTile, Buffer, Copy, For, Gemm, If, Persistent, Stmt
 from tilegen.lower import rings
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
@@ -104,7 +104,7 @@ class Consumers:
                 out = [*self.pipelined(statement), *after_loop(self.context, statement)]
             case For() | If() | Persistent():
                 out = [*self.nested(statement), *after_loop(self.context, statement)]
-            case Copy() if statement in self.context.plan.staging:
+            case Copy() | AtomicTile() if statement in self.context.plan.staging:
                 out = [
                     *self.context.comment(statement.location),
                     *lower_staged_store(self.context, statement),

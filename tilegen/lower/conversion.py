@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.errors import TilegenError
 from tilegen.ir.expressions import Cast, Expr, Load
-from tilegen.ir.nodes import Copy
+from tilegen.ir.nodes import AtomicTile, Copy
 from tilegen.ir.types import DType, float32
 from tilegen.lower.context import Context
 from tilegen.model import build as c
@@ -24,7 +24,7 @@ def pair_type(dtype: DType) -> str:
     return PAIRS[dtype.name][0]
 
 
-def packed_pair(context: Context, copy: Copy, low: CExpr, high: CExpr) -> CExpr:
+def packed_pair(context: Context, copy: Copy | AtomicTile, low: CExpr, high: CExpr) -> CExpr:
     """Two neighbouring elements of the copy's source, converted to a pair of its target's type."""
     source, target = copy.source.buffer.dtype, copy.target.buffer.dtype
     if source == target:

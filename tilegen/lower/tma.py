@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.inference.shared import SharedLayout
 from tilegen.ir.affine import divisor_of
-from tilegen.ir.nodes import Buffer, Copy, For, If, ParallelFor, Persistent, Region
+from tilegen.ir.nodes import AtomicTile, Buffer, Copy, For, If, ParallelFor, Persistent, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import extent_expression, scalar
@@ -63,9 +63,9 @@ def _threads_touch(context: Context, buffer: Buffer) -> bool:
     for statement in each_statement(context.program.kernel.body):
         if isinstance(statement, For | If | Persistent | ParallelFor):
             continue
-        if isinstance(statement, Copy) and (
-            statement in context.plan.tma or statement in context.plan.staging
-        ):
+        if isinstance(statement, Copy) and statement in context.plan.tma:
+            continue
+        if isinstance(statement, Copy | AtomicTile) and statement in context.plan.staging:
             continue
         if buffer in reads(statement) or buffer in writes(statement):
             return True

@@ -1,4 +1,4 @@
-"""Stores through the TMA unit: registers to a swizzled shared tile, then boxes to global memory.
+"""Stores and additions through the TMA unit: registers to a swizzled shared tile, then boxes to global memory.
 
 Each consumer warpgroup stores the rows and columns that it computed, so that it waits for nobody else.
 """
@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.ir.build import const
-from tilegen.ir.nodes import Buffer, Copy, Region
+from tilegen.ir.nodes import AtomicTile, Buffer, Copy, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.conversion import packed_pair, pair_type
 from tilegen.lower.element_names import owner_conditions
 from tilegen.lower.statements import lower_statement
 from tilegen.lower.threads import register_part, thread_part
-from tilegen.lower.tma import boxes, each_group
+from tilegen.lower.tma import Boxes, boxes, each_group
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Prefix, Reinterpret
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
@@ -37,8 +37,8 @@ class _Part:
     columns: int
 
 
-def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
-    """A fragment to global memory by way of shared memory."""
+def lower_staged_store(context: Context, copy: Copy | AtomicTile) -> list[CStmt]:
+    """A fragment to global memory, or added to what is there, by way of shared memory."""
     staging = context.plan.staging[copy]
     fragment = context.decisions.fragment(copy.source.buffer)
     extents = shared_tiles.extent_constants(context, copy.source.buffer)
@@ -61,10 +61,11 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     out.append(Expression(c.call("fence_proxy_async")))
     out += warpgroup_sync(context)
     rank = copy.target.buffer.rank
-    context.primitive("tma_store", rank=rank)
+    primitive = "tma_store" if isinstance(copy, Copy) else "tma_reduce_add"
+    context.primitive(primitive, rank=rank)
     rows = (_rows_name(context, fragment, part, extents), part.rows)
     found = boxes(context, copy.target, staging.layout, extents, rows, (part.row, part.column))
-    store = _stores(context, staging, extents, part, found.map, found.coordinates, rank)
+    store = _stores(context, staging, extents, part, found, f"{primitive}_{rank}d")
     # Of warpgroups that hold copies one stores.
     stores = c.conjunction((*owner_conditions(context, fragment), elected))
     assert stores is not None
@@ -113,15 +114,14 @@ def _stores(
     staging: Staging,
     extents: tuple[CExpr, ...],
     part: _Part,
-    parameter: Name,
-    coordinates: tuple[CExpr, ...],
-    rank: int,
+    found: Boxes,
+    instruction: str,
 ) -> list[CStmt]:
-    layout = staging.layout
+    layout, coordinates = staging.layout, found.coordinates
 
     def store(box: CExpr, at: tuple[CExpr, ...]) -> Expression:
         base = box if c.value_of(part.row) == 0 else c.index(box, part.row)
-        return Expression(c.call(f"tma_store_{rank}d", parameter, base, *at))
+        return Expression(c.call(instruction, found.map, base, *at))
 
     tile = c.member("shared", staging.name)
     if part.columns == layout.columns:
@@ -146,7 +146,9 @@ def uses_stmatrix(fragment: Fragment) -> bool:
     )
 
 
-def _to_shared(context: Context, copy: Copy, fragment: Fragment, staging: Staging) -> list[CStmt]:
+def _to_shared(
+    context: Context, copy: Copy | AtomicTile, fragment: Fragment, staging: Staging
+) -> list[CStmt]:
     """Registers to the swizzled tile."""
     if context.target.has("stmatrix") and uses_stmatrix(fragment):
         code = _by_stmatrix(context, copy, fragment, staging)
@@ -155,7 +157,9 @@ def _to_shared(context: Context, copy: Copy, fragment: Fragment, staging: Stagin
     return _by_loop(context, copy, staging)
 
 
-def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Staging) -> list[CStmt]:
+def _by_stmatrix(
+    context: Context, copy: Copy | AtomicTile, fragment: Fragment, staging: Staging
+) -> list[CStmt]:
     context.primitive("stmatrix", count=4, transpose=False)
     layout = staging.layout
     name = copy.source.buffer.name
@@ -219,7 +223,7 @@ def _by_stmatrix(context: Context, copy: Copy, fragment: Fragment, staging: Stag
     return [*out, loop]
 
 
-def _by_loop(context: Context, copy: Copy, staging: Staging) -> list[CStmt]:
+def _by_loop(context: Context, copy: Copy | AtomicTile, staging: Staging) -> list[CStmt]:
     """As any other copy to shared memory, for fragments that no 8 x 8 matrices make up."""
     shape = tuple(const(extent) for extent in staging.layout.shape)
     buffer = Buffer(staging.name, shape, staging.layout.dtype, "shared", location=copy.location)

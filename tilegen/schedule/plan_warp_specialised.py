@@ -11,7 +11,20 @@ from dataclasses import dataclass, replace
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
-from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Let, Persistent, Program, Stmt
+from tilegen.ir.nodes import (
+    Assign,
+    AtomicTile,
+    Buffer,
+    Copy,
+    For,
+    Gemm,
+    If,
+    Kernel,
+    Let,
+    Persistent,
+    Program,
+    Stmt,
+)
 from tilegen.schedule.across_tiles import deepened, next_tile, ready
 from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
@@ -315,17 +328,16 @@ def _stage_stores(program: Program, plan: Plan, decisions: Decisions, target: Ta
     limit = target.limits.shared_bytes_per_block
     extra = 0
     for statement in each_statement(kernel.body):
-        if not isinstance(statement, Copy) or statement.target.buffer.scope != "global":
+        if not _may_be_staged(statement, target):
             continue
+        assert isinstance(statement, Copy | AtomicTile)
         source, sink = statement.source, statement.target
         if _touched_elsewhere(kernel, statement):
             plan.reasons.append(
                 f"line {statement.location.line}: no TMA store, another statement reads or writes {sink.buffer.name}"
             )
             continue
-        if source.buffer.scope == "shared":  # threads store it
-            continue
-        if source.buffer.scope != "fragment" or len(source.tile) != 2:
+        if source.buffer.scope != "fragment" or len(source.tile) != 2:  # threads store it
             continue
         layout = swizzled(source.tile, sink.buffer.dtype)
         problem = (
@@ -351,7 +363,18 @@ def _stage_stores(program: Program, plan: Plan, decisions: Decisions, target: Ta
     return extra
 
 
-def _touched_elsewhere(kernel: Kernel, copy: Copy) -> bool:
+def _may_be_staged(statement: Stmt, target: Target) -> bool:
+    """Whether a statement writes a tile that the TMA unit could store, or add."""
+    match statement:
+        case Copy(_, sink):
+            return sink.buffer.scope == "global"
+        case AtomicTile(op, _, sink):
+            return op == "add" and target.has("tma_reduce") and sink.buffer.dtype.is_float
+        case _:
+            return False
+
+
+def _touched_elsewhere(kernel: Kernel, copy: Copy | AtomicTile) -> bool:
     """Whether another statement reads or writes the tensor that a copy writes: TMA stores land later than it."""
     buffer = copy.target.buffer
     return any(
@@ -361,7 +384,7 @@ def _touched_elsewhere(kernel: Kernel, copy: Copy) -> bool:
     )
 
 
-def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> str | None:
+def _store_problem(copy: Copy | AtomicTile, layout: SharedLayout, decisions: Decisions) -> str | None:
     fragment = decisions.fragment(copy.source.buffer)
     if not fragment.exact or copy.source.shape != copy.source.buffer.extents:
         return "the fragment does not cover the tile evenly"
