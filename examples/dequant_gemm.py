@@ -109,9 +109,9 @@ def dequant_gemm(
 kernel = dequant_gemm
 target_parameters = {target: {"order": "mfma"} for target in ("gfx90a", "gfx942", "gfx950")}
 tolerance = 1e-3  # of the relative Frobenius norm; fp16 output rounds to about 3e-4
-# By the most rows of A: block_M, block_N, block_K, num_stages, threads, cluster, split. Where more than 128 threads
-# have 64 columns of W, their warpgroups share K, and their sums meet in shared memory; with `split` blocks do, and
-# theirs meet in C.
+# By the most rows of A: block_M, block_N, block_K, num_stages, threads, cluster, split and, where it is not left open,
+# persistent. Where more than 128 threads have 64 columns of W, their warpgroups share K, and their sums meet in shared
+# memory; with `split` blocks do, and theirs meet in C.
 _SCHEDULES = {
     8: (
         (8, 64, 512, 6, 256, 1, 1),
@@ -131,16 +131,21 @@ _SCHEDULES = {
         (16, 64, 256, 8, 128, 1, 1),
     ),
     64: ((64, 64, 256, 4, 128, 1, 1), (64, 64, 128, 4, 128, 1, 2), (64, 64, 128, 8, 128, 2, 1)),
-    256: ((256, 64, 64, 5, 128, 1, 1), (128, 128, 128, 4, 256, 1, 1), (128, 128, 128, 4, 256, 2, 1)),
+    256: (
+        (256, 64, 64, 5, 128, 1, 1),
+        (256, 64, 64, 5, 128, 1, 1, False),
+        (128, 128, 128, 4, 256, 1, 1),
+        (128, 128, 128, 4, 256, 2, 1),
+    ),
     1 << 31: ((256, 128, 64, 4, 256, 1, 1), (256, 128, 64, 4, 256, 2, 1)),
 }
 
 
 def schedules_for(rows):
     """Schedules that are worth trying on Hopper for so many rows of A."""
-    names = ("block_M", "block_N", "block_K", "num_stages", "threads", "cluster", "split")
+    names = ("block_M", "block_N", "block_K", "num_stages", "threads", "cluster", "split", "persistent")
     found = next(schedules for most, schedules in _SCHEDULES.items() if rows <= most)
-    return [dict(zip(names, schedule, strict=True)) for schedule in found]
+    return [dict(zip(names, schedule, strict=False)) for schedule in found]
 
 
 def quantise(weight, order="mma"):
