@@ -406,7 +406,9 @@ def column_sums(X, bm: int = 64, threads: int = 128):
     return Y
 
 
-def logical_reduction(X, Old, kind: str = "any", dim: int = 1, clear: bool = False, dtype=None, threads: int = 128):
+def logical_reduction(
+    X, Old, kind: str = "any", dim: int = 1, clear: bool = False, dtype=None, threads: int = 128
+):
     M, N = T.const("M, N")
     X: T.Tensor((M, N), dtype)
     Old: T.Tensor((M if dim else N,), dtype)
