@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout, swizzled
+from tilegen.inference.warpgroup_part import warpgroup_part
 from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Let, Persistent, Program, Stmt
 from tilegen.schedule.across_tiles import deepened, next_tile, ready
 from tilegen.schedule.add_partials import room_of_partials
@@ -362,6 +363,11 @@ def _store_problem(copy: Copy, layout: SharedLayout, decisions: Decisions) -> st
     fragment = decisions.fragment(copy.source.buffer)
     if not fragment.exact or copy.source.shape != copy.source.buffer.extents:
         return "the fragment does not cover the tile evenly"
+    part = warpgroup_part(fragment)
+    if part is None:
+        return "what a warpgroup holds is no rectangle of the tile"
+    if part[1] != layout.columns and part[1] % layout.group:
+        return f"the {part[1]} columns of a warpgroup are no whole groups of the swizzle"
     if copy.target.kept[-1] != copy.target.buffer.rank - 1:
         return "the tile's rows do not run along the tensor's last axis"
     if not layout.xors:
