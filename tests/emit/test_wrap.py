@@ -106,3 +106,12 @@ def test_a_comment_above_a_directive_is_not_taken_for_a_continuation() -> None:
 def test_template_text_is_joined_before_it_is_broken() -> None:
     lines = logical_lines("f(a,\n  b,  // why\n  c);\n\n// ( alone\ng();")
     assert [line.text for line in lines] == ["f(a, b, c);  // why", "", "// ( alone", "g();"]
+
+
+@pytest.mark.parametrize("depth", [3, 5, 7])
+def test_deep_nests_of_calls_are_laid_out_at_once(require_tool: Callable[[str], None], depth: int) -> None:
+    """The ways to break one are more than can be looked at; clang-format gives up at the same place."""
+    value = "static_cast<float>(shared.B_shared[stage][i][(i % 32) ^ (8 * (i % 4)) ^ (8 * (i / 8 % 4))])"
+    for level in range(depth):
+        value = f"static_cast<float>(static_cast<bf16>(fmaxf({value}, -{level}.0f)))"
+    check_unchanged(require_tool, [nested(physical_lines([Line(f"row[v] = {value};", "", 8)]), 8)])

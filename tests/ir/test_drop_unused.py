@@ -12,6 +12,7 @@ from tilegen.driver import generate
 from tilegen.emulate import run
 from tilegen.frontend import parse
 from tilegen.ir.drop_unused import drop_unused
+from tilegen.toolchain import build_cuda
 
 
 def copies(X, spare: bool = False):
@@ -144,3 +145,45 @@ def test_what_conditions_and_bounds_read_is_kept(target: str, require_tool: Any)
     for _ in range(3):
         expected += np.float32(a > 0)[:, None]
     np.testing.assert_array_equal(found, expected)
+
+
+def for_nobody(X):
+    """Element-wise work and reductions whose results nothing reads, one of them by way of another."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(M, 16), threads=128) as b:
+        x = T.alloc_fragment((16, N), T.float32)
+        flags = T.alloc_fragment((16,), T.bool_)
+        kept = T.alloc_fragment((16,), T.float32)
+        total = T.alloc_fragment((16,), T.float32)
+        largest = T.alloc_fragment((16,), T.float32)
+        table = T.alloc_shared((16,), T.float32)
+        spare = T.alloc_fragment((16, N), T.float32)
+        T.copy(X[b * 16, 0], x)
+        T.reduce_sum(x, total, dim=1)
+        T.reduce_max(x, largest, dim=1)
+        for i in T.Parallel(16):
+            flags[i] = total[i] > b
+        T.copy(flags, kept)
+        if b > 1:
+            for i in T.Parallel(16):
+                twice = largest[i] * 2
+                table[i] = twice
+        for i, j in T.Parallel(16, N):
+            half = x[i, j] / 2
+            spare[i, j] = half * 3
+            Y[b * 16 + i, j] = half
+    return Y
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_what_nobody_reads_is_not_computed(target: str, require_tool: Any) -> None:
+    require_tool("nvcc")
+    program = parse(for_nobody, {"X": T.Tensor((40, 256), T.float32)}, {})
+    kernel = drop_unused(program).kernel
+    assert [buffer.name for buffer in kernel.allocations] == ["x"]
+    files = generate(program, target)
+    names = ("flags", "kept", "total", "largest", "table", "spare")
+    assert all(any(f"nothing reads {name}" in reason for reason in files.plan.reasons) for name in names)
+    build_cuda(files.source, files.target)  # warnings are errors

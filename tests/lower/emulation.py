@@ -21,6 +21,7 @@ _DTYPES = {
     np.dtype(np.float32): T.float32,
     np.dtype(np.int32): T.int32,
     np.dtype(np.uint8): T.uint8,
+    np.dtype(np.bool_): T.bool_,
     np.dtype(ml_dtypes.bfloat16): T.bfloat16,
 }
 

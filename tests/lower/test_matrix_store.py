@@ -101,3 +101,47 @@ def test_ways_to_shared_memory(way, parameters) -> None:
 )
 def test_other_stores_go_element_by_element(target, way) -> None:
     assert "stmatrix" not in check(target, way, "float16", 100, 72, 64)
+
+
+def stored_and_used(A, B, then="add", bm: int = 64, bn: int = 64, bk: int = 64):
+    """The tile that stmatrix writes is touched by the threads that hold its elements, before or behind it."""
+    A: T.Tensor((bm, bk), T.float16)
+    B: T.Tensor((bk, bn), T.float16)
+    C = T.empty((bm, bn), T.float16)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((bm, bk), T.float16)
+        b = T.alloc_shared((bk, bn), T.float16)
+        p = T.alloc_shared((bm, bn), T.float16)
+        c = T.alloc_fragment((bm, bn), T.float32)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.gemm(a, b, c, clear_accum=True)
+        if then == "overwritten":
+            for i, j in T.Parallel(bm, bn):
+                p[i, j] = c[i, j] + 5
+            for i, j in T.Parallel(bm, bn):
+                c[i, j] = c[i, j] + p[i, j]
+        T.copy(c, p)
+        if then == "add":
+            for i, j in T.Parallel(bm, bn):
+                p[i, j] = p[i, j] + T.cast(c[i, j], T.float16)
+        if then == "read":
+            for i, j in T.Parallel(bm, bn):
+                c[i, j] = c[i, j] + p[i, j]
+            T.copy(c, C)
+        else:
+            T.copy(p, C)
+    return C
+
+
+@pytest.mark.parametrize("schedule", ["fifo", "reverse", "random"])
+@pytest.mark.parametrize("then", ["add", "read", "overwritten"])
+def test_its_lanes_write_other_elements_than_they_hold(then, schedule) -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-2, 3, (64, 64)).astype(np.float16) for _ in range(2))
+    specs = {name: T.Tensor((64, 64), "float16") for name in "AB"}
+    files = generate(parse(stored_and_used, specs, {"then": then}), "sm_90a")
+    assert "stmatrix" in kernel_text(files)
+    found = run(files.source, files.manifest, [a, b], schedule=schedule, asynchronous="lazy", seed=1)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_array_equal(found, 2 * exact + (5 if then == "overwritten" else 0))

@@ -101,6 +101,25 @@ def test_the_old_value_counts_once(kind: str, schedule: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint8, np.bool_])
+@pytest.mark.parametrize("kind", ["any", "all"])
+def test_whether_elements_differ_from_zero(kind: str, dtype: type, target: str) -> None:
+    """Of floats as well; an old value counts as 0 or 1, whatever number it is."""
+    rng = np.random.default_rng(9)
+    for dim, clear in ((0, True), (1, True), (0, False), (1, False)):
+        x = (rng.integers(0, 3, (16, 40)) * (rng.random((16, 40)) < 0.05)).astype(dtype)
+        if kind == "all":
+            x = np.where(x == 0, 2, 0).astype(dtype)
+        old = rng.integers(0, 3, x.shape[1 - dim]).astype(dtype)
+        parameters = {"kind": kind, "dim": dim, "clear": clear, "dtype": np.dtype(dtype).name}
+        (found,) = emulated(programs.logical_reduction, target, [x, old], **parameters)
+        expected = (x != 0).any(dim) if kind == "any" else (x != 0).all(dim)
+        if not clear:
+            expected = expected | (old != 0) if kind == "any" else expected & (old != 0)
+        np.testing.assert_array_equal(found, expected.astype(dtype))
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_softmax(target: str) -> None:
     x = _single(6, 1024).astype(ml_dtypes.bfloat16)
     (result,) = emulated(programs.softmax, target, [x])

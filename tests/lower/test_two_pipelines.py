@@ -13,13 +13,13 @@ from emulation import TARGETS, emulated, relative_error
 import tilegen.language as T
 
 
-def sum_of_products(A, B, C, D, block=64):
+def sum_of_products(A, B, C, D, block=64, first=2, second=2, dtype=T.float16):
     """A @ B + C @ D."""
     M, N, K, L = T.const("M, N, K, L")
     A: T.Tensor((M, K), T.float16)
     B: T.Tensor((K, N), T.float16)
-    C: T.Tensor((M, L), T.float16)
-    D: T.Tensor((L, N), T.float16)
+    C: T.Tensor((M, L), dtype)
+    D: T.Tensor((L, N), dtype)
     Y = T.empty((M, N), T.float32)
     with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=128) as (bx, by):
         A_shared = T.alloc_shared((block, block), T.float16)
@@ -28,11 +28,11 @@ def sum_of_products(A, B, C, D, block=64):
         D_shared = T.alloc_shared((block, block), T.float16)
         total = T.alloc_fragment((block, block), T.float32)
         T.clear(total)
-        for k in T.Pipelined(T.ceildiv(K, block), num_stages=2):
+        for k in T.Pipelined(T.ceildiv(K, block), num_stages=first):
             T.copy(A[by * block, k * block], A_shared)
             T.copy(B[k * block, bx * block], B_shared)
             T.gemm(A_shared, B_shared, total)
-        for k in T.Pipelined(T.ceildiv(L, block), num_stages=2):
+        for k in T.Pipelined(T.ceildiv(L, block), num_stages=second):
             T.copy(C[by * block, k * block], C_shared)
             T.copy(D[k * block, bx * block], D_shared)
             T.gemm(C_shared, D_shared, total)
@@ -49,3 +49,24 @@ def test_both_loops_add_up(target: str, require_tool: Callable[[str], None]) -> 
     options = {"schedule": "random", "asynchronous": "lazy", "seed": 4}
     (found,) = emulated(sum_of_products, target, arrays, options)
     assert relative_error(found, a.astype(np.float64) @ b + c.astype(np.float64) @ d) < 1e-5
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "parameters",
+    [{"first": 3, "second": 1}, {"first": 0, "second": 3}, {"first": 3, "second": 3, "dtype": T.float32}],
+    ids=str,
+)
+def test_one_of_them_may_load_nothing_ahead(
+    parameters: dict, target: str, require_tool: Callable[[str], None]
+) -> None:
+    """For want of stages, or because its tiles are converted on the way."""
+    require_tool("host_compiler")
+    rng = np.random.default_rng(5)
+    shapes = ((72, 200), (200, 136), (72, 136), (136, 136))
+    a, b, c, d = arrays = [rng.integers(-2, 3, shape).astype(np.float16) for shape in shapes]
+    if "dtype" in parameters:
+        arrays[2:] = (x.astype(np.float32) for x in (c, d))
+    options = {"schedule": "random", "asynchronous": "lazy", "seed": 4}
+    (found,) = emulated(sum_of_products, target, arrays, options, **parameters)
+    np.testing.assert_array_equal(found, a.astype(np.float64) @ b + c.astype(np.float64) @ d)

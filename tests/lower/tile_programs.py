@@ -404,3 +404,20 @@ def column_sums(X, bm: int = 64, threads: int = 128):
         T.reduce_sum(x, total, dim=0)
         T.atomic_add(Y, total)
     return Y
+
+
+def logical_reduction(
+    X, Old, kind: str = "any", dim: int = 1, clear: bool = False, dtype=None, threads: int = 128
+):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), dtype)
+    Old: T.Tensor((M if dim else N,), dtype)
+    Y = T.empty((M if dim else N,), dtype)
+    with T.Kernel(1, threads=threads):
+        x = T.alloc_fragment((M, N), dtype)
+        y = T.alloc_fragment((M if dim else N,), dtype)
+        T.copy(X, x)
+        T.copy(Old, y)
+        T.reduce(x, y, kind, dim=dim, clear=clear)
+        T.copy(y, Y)
+    return Y

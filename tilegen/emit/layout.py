@@ -105,13 +105,11 @@ class State:
         )
 
     def key(self) -> tuple[object, ...]:
-        return (
-            self.position,
-            self.column,
-            self.line_level,
-            self.lowest_level,
-            tuple(group.key() for group in self.groups),
-        )
+        return (*self.place(), tuple(group.key() for group in self.groups))
+
+    def place(self) -> tuple[object, ...]:
+        """The key without the brackets that are open."""
+        return (self.position, self.column, self.line_level, self.lowest_level)
 
     @property
     def done(self) -> bool:

@@ -10,6 +10,10 @@ from tilegen.emit.columns import in_columns
 from tilegen.emit.layout import State, initial_state, may_break, must_break, put_on_line, put_on_new_line
 from tilegen.emit.lines import COLUMNS, Line, comment_lines
 
+_THOROUGH = 50_000
+"""Layouts looked at before those of the same place count as one, whatever brackets are broken: clang-format's limit
+(OptimizingLineFormatter::analyzeSolutionSpace). Deep nests of calls would take for ever."""
+
 
 def physical_lines(lines: list[Line]) -> list[str]:
     """The text of the lines: long ones broken, trailing comments of neighbouring lines aligned."""
@@ -68,16 +72,18 @@ def _cheapest(tokens: list[Token], indent: int, strict: bool) -> tuple[tuple[int
     count = 0
     queue = [(0, count, state)]
     seen: set[tuple[object, ...]] = set()
+    places: set[tuple[object, ...]] = set()
     while queue:
         cost, _, state = heapq.heappop(queue)
         if state.done:
             return state.breaks
         breaks = may_break(state)
         if breaks:  # only there can two ways lead to the same state
-            key = state.key()
-            if key in seen:
+            key, place = state.key(), state.place()
+            if key in seen or (count > 2 * _THOROUGH and place in places):
                 continue
             seen.add(key)
+            places.add(place)
         stays = not must_break(state) and not (strict and _too_wide(state))
         count += 2
         if breaks:

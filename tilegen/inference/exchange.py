@@ -49,7 +49,8 @@ def _pass_on(reduction: Reduce, decisions: Decisions) -> None:
     """Notes that a reduction's result goes to other threads than those that compute it."""
     target = reduction.target.buffer
     dtype = accumulation_dtype(reduction)
-    scratch = Buffer(f"{target.name}_result", target.shape, dtype, "shared", location=target.location)
+    name = f"{target.name}_result" if dtype.is_float == target.dtype.is_float else f"{target.name}_truth"
+    scratch = Buffer(name, target.shape, dtype, "shared", location=target.location)
     decisions.exchanges[reduction] = {target.name: scratch}
     if all(known.name != scratch.name for known in decisions.scratch):
         decisions.scratch.append(scratch)

@@ -17,6 +17,9 @@ from tilegen.ir.nodes import Buffer, Reduce
 from tilegen.ir.types import DType, float32, int32, uint32
 from tilegen.target import Target
 
+LOGICAL = ("any", "all")
+"""Reductions that count each element, and the old value, as 0 or 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadDigit:
@@ -84,8 +87,11 @@ def _thread_digits(fragment: Fragment, warp: int) -> Iterator[tuple[int, Mode]]:
 
 
 def accumulation_dtype(reduction: Reduce) -> DType:
-    """The element type that partial results have: at least 32 bits, which is what shuffles move."""
+    """The element type that partial results have: at least 32 bits, which is what shuffles move. Whether any or all
+    elements differ from 0 is an integer, also where the result is a float."""
     dtype = reduction.target.buffer.dtype
+    if reduction.op in LOGICAL and dtype.is_float:
+        return int32
     if dtype.bits >= 32:
         return dtype
     return float32 if dtype.is_float else uint32 if dtype.kind == "uint" else int32

@@ -32,11 +32,13 @@ from tilegen.ir.nodes import (
 from tilegen.ir.traversal import free_vars, substitute
 from tilegen.ir.walk import subexpressions
 from tilegen.lower.context import Context
+from tilegen.lower.matrix_store import matrices_of
 from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
 from tilegen.schedule.analysis import each_statement, loaded, reads, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_multistage import staged_copies
+from tilegen.target import Target
 
 Touch = tuple[Fragment, tuple[Expr, ...]] | None
 """Which thread touches which element: the partition of the loop and the indices over its variables, called by their
@@ -86,7 +88,9 @@ def _meet(earlier: Touches, now: Touches) -> bool:
 def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
     """The barrier that must stand before a statement, if any."""
     if context.barriers is None:
-        context.barriers = place_barriers(context.program.kernel, context.decisions, context.plan)
+        context.barriers = place_barriers(
+            context.program.kernel, context.decisions, context.plan, context.target
+        )
     fence = context.barriers.get(statement)
     if fence is None:
         return []
@@ -97,7 +101,7 @@ def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
     return [*out, context.synchronise()]
 
 
-def place_barriers(kernel: Kernel, decisions: Decisions, plan: Plan) -> PerNode[Stmt, bool]:
+def place_barriers(kernel: Kernel, decisions: Decisions, plan: Plan, target: Target) -> PerNode[Stmt, bool]:
     """The statements that a barrier must precede; True where it must also make the threads' stores visible to tensor
     cores, which read shared memory through the asynchronous proxy (PTX ISA, "Async proxy").
 
@@ -112,7 +116,7 @@ def place_barriers(kernel: Kernel, decisions: Decisions, plan: Plan) -> PerNode[
 
     fenced = plan.stages if plan.kind == "register_prefetch" else PerNode[For, int]()
     # CDNA's buffer loads fill shared tiles by a distribution of their own, see tilegen.schedule.tile_copy.
-    placement = _Placement(decisions, tracked, fenced, carries=plan.kind == "register_prefetch")
+    placement = _Placement(decisions, target, tracked, fenced, carries=plan.kind == "register_prefetch")
     if plan.kind == "multistage":
         for loop, _ in plan.stages.items():
             filled = [copy.target.buffer.name for copy in staged_copies(kernel, loop, decisions)]
@@ -163,11 +167,13 @@ class _Placement:
     def __init__(
         self,
         decisions: Decisions,
+        target: Target,
         tracked: Callable[[str], bool],
         fenced: PerNode[For, int],
         carries: bool,
     ) -> None:
         self.decisions = decisions
+        self.target = target
         self.tracked = tracked
         self.fenced = fenced
         self.carries = carries
@@ -258,11 +264,17 @@ class _Placement:
             read = dict.fromkeys(self._shared(reads(statement)), (None,))
             written = dict.fromkeys(self._shared(writes(statement)), (None,))
             return dict(read), dict(written)
+        # The lanes of stmatrix write other elements than they hold.
+        by_matrices = (
+            not self.decisions.exchanges.get(statement)
+            and matrices_of(loop, partition, self.decisions, self.target) is not None
+        )
         found: tuple[Touches, Touches] = ({}, {})
         for access in loop.accesses:
             if access.buffer.scope != "shared" or not self.tracked(access.buffer.name):
                 continue
-            touch: Touches = {access.buffer.name: (_touch(loop, partition, access),)}
+            own = None if by_matrices and access.kind == "store" else _touch(loop, partition, access)
+            touch: Touches = {access.buffer.name: (own,)}
             if access.kind != "store":
                 _join(found[0], touch)
             if access.kind != "load":

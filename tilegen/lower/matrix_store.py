@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilegen.inference.decisions import Decisions
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.loops import Loop
 from tilegen.ir.expressions import Var
@@ -19,13 +20,14 @@ from tilegen.lower.threads import register_part, thread_part
 from tilegen.model import build as c
 from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Reinterpret
 from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC, Scope
+from tilegen.target import Target
 
 LANES = (Mode(4, (0, 2)), Mode(8, (1, 0)))  # of an 8 x 8 matrix: pairs along a row, then rows
 VALUES = (Mode(2, (0, 1)), Mode(2, (8, 0)))  # registers of two matrices, one above the other
 
 
 @dataclass(frozen=True, slots=True)
-class _Matrices:
+class Matrices:
     """A store of a whole fragment: `transposed` where the tile's rows are the fragment's columns; `columns` counts
     groups of 8 columns."""
 
@@ -37,7 +39,7 @@ class _Matrices:
 
 def matrix_store(context: Context, loop: Loop, partition: Fragment) -> list[CStmt] | None:
     """The code of a loop that stores a fragment of 8 x 8 matrices to a shared tile; None for any other loop."""
-    found = _recognised(context, loop, partition)
+    found = matrices_of(loop, partition, context.decisions, context.target)
     if found is None:
         return None
     count = 4 if found.columns % 2 == 0 else 2
@@ -78,8 +80,9 @@ def matrix_store(context: Context, loop: Loop, partition: Fragment) -> list[CStm
     return list(body) if isinstance(body[0], ForC) else [Scope(body)]
 
 
-def _recognised(context: Context, loop: Loop, partition: Fragment) -> _Matrices | None:
-    if not context.target.has("stmatrix") or len(loop.names) != 2 or not partition.exact:
+def matrices_of(loop: Loop, partition: Fragment, decisions: Decisions, machine: Target) -> Matrices | None:
+    """What stmatrix stores of a loop; None where other code does. Its lanes write other elements than they hold."""
+    if not machine.has("stmatrix") or len(loop.names) != 2 or not partition.exact:
         return None
     match loop.body:
         case (Store(target, places, value),) if target.scope == "shared" and target.dtype.name in PAIRS:
@@ -90,12 +93,12 @@ def _recognised(context: Context, loop: Loop, partition: Fragment) -> _Matrices 
     if load is None or target.rank != 2 or names not in (loop.names, loop.names[::-1]):
         return None
     source = load.buffer
-    layout = context.decisions.layout(target)
+    layout = decisions.layout(target)
     if source.scope != "fragment" or tuple(load.indices) != tuple(loop.vars) or layout.transposed:
         return None
     if layout.group % layout.chunk or layout.padding % layout.chunk:
         return None
-    if context.decisions.fragments.get(source.name) != partition or len(partition.registers) > 2:
+    if decisions.fragments.get(source.name) != partition or len(partition.registers) > 2:
         return None
     inner = partition.registers[-1]
     if partition.threads[:2] != LANES or inner[:2] != VALUES or len(inner) > 3:
@@ -103,11 +106,11 @@ def _recognised(context: Context, loop: Loop, partition: Fragment) -> _Matrices 
     if len(inner) == 3 and inner[2].steps != (0, 8):
         return None
     columns = inner[2].extent if len(inner) == 3 else 1
-    return _Matrices(source, target, names != loop.names, columns)
+    return Matrices(source, target, names != loop.names, columns)
 
 
 def _place(
-    context: Context, found: _Matrices, partition: Fragment, mi: Name | None, j: CExpr, count: int
+    context: Context, found: Matrices, partition: Fragment, mi: Name | None, j: CExpr, count: int
 ) -> tuple[CExpr, CExpr]:
     """Row and column of the tile that a lane points stmatrix at: lanes 8 q … 8 q + 7 the rows of matrix q, of which
     0 and 1 lie one above the other in the fragment, 2 and 3 to their right."""

@@ -12,6 +12,7 @@ from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import as_loop
 from tilegen.inference.propagate import reduced
 from tilegen.inference.reduction import (
+    LOGICAL,
     ReductionSteps,
     accumulation_dtype,
     reduction_steps,
@@ -22,13 +23,14 @@ from tilegen.ir import build
 from tilegen.ir.expressions import BinaryOp, Expr, Load, Var
 from tilegen.ir.nodes import Buffer, For, ParallelFor, Reduce, ReduceOp, Stmt, Store
 from tilegen.ir.traversal import children
-from tilegen.ir.types import DType, bool_
+from tilegen.ir.types import bool_
 from tilegen.ir.walk import subexpressions
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.element_names import element_names
+from tilegen.lower.identity import identity
 from tilegen.lower.scalar import dialect, scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
@@ -42,7 +44,7 @@ _COMBINED: dict[ReduceOp, BinaryOp] = {
 _STATEMENT = (
     24  # operations in one statement that combines neighbours: four squares of differences can still be read
 )
-_IDEMPOTENT = ("max", "min", "absmax", "any", "all", "bitand", "bitor")
+_IDEMPOTENT = ("max", "min", "absmax", "bitand", "bitor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,9 @@ def lower_reduce(context: Context, statement: Stmt) -> list[CStmt]:
         context.decisions.fragments[reduction.partial.name] = reduction.result
     out: list[CStmt] = []
     if reduction.separate or statement.clear:
-        out += _over_result(reduction, (_assign(reduction, _identity(reduction)),))
+        out += _over_result(
+            reduction, (_assign(reduction, identity(reduction.node.op, reduction.partial.dtype)),)
+        )
     out += in_thread(reduction)
     out += in_warp(reduction)
     out += _across_warps(reduction)
@@ -128,11 +132,12 @@ def lower_reduce(context: Context, statement: Stmt) -> list[CStmt]:
 
 
 def _partial(context: Context, node: Reduce, steps: ReductionSteps) -> Buffer:
-    """The target, or an array of its own where the elements are narrow, where the old value would count more than once,
-    or where other threads hold the target."""
+    """The target, or an array of its own where the elements are narrow, where the old value would count more than once
+    or is any number where the reduction has 0 and 1, or where other threads hold the target."""
     target = node.target.buffer
     dtype = accumulation_dtype(node)
-    counted_once = node.clear or node.op in _IDEMPOTENT or not (steps.masks or steps.warps)
+    whole = node.op not in LOGICAL and not (steps.masks or steps.warps)
+    counted_once = node.clear or node.op in _IDEMPOTENT or whole
     if dtype == target.dtype and counted_once and context.decisions.exchanges.get(node) is None:
         return target
     name = f"{target.name}_partial"
@@ -146,35 +151,12 @@ def _declaration(reduction: Reduction) -> CStmt:
     return Declare(type_name, reduction.partial.name, dimensions=shape, alignment=alignment)
 
 
-def _identity(reduction: Reduction) -> Expr:
-    """The value that changes nothing."""
-    dtype = reduction.partial.dtype
-    match reduction.node.op:
-        case "max" | "absmax":
-            value: int | float = -math.inf if dtype.is_float else _limits(dtype)[0]
-        case "min":
-            value = math.inf if dtype.is_float else _limits(dtype)[1]
-        case "prod" | "all":
-            value = 1
-        case "bitand":
-            value = _limits(dtype)[1] if dtype.kind == "uint" else -1
-        case _:
-            value = 0
-    return build.const(float(value) if dtype.is_float else value, dtype)
-
-
-def _limits(dtype: DType) -> tuple[int, int]:
-    if dtype.kind == "uint":
-        return 0, (1 << dtype.bits) - 1
-    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
-
-
 def _element(reduction: Reduction, indices: tuple[Expr, ...]) -> Element:
     """What an element of the source contributes: from its register, or computed here."""
     node, dtype = reduction.node, reduction.partial.dtype
     folded = reduction.context.plan.folded_into(node)
     element = folded.at(indices) if folded else Element((), Load(node.source.buffer, indices))
-    value = build.cast(element.value, bool_ if node.op in ("any", "all") else dtype)
+    value = build.cast(element.value, bool_ if node.op in LOGICAL else dtype)
     magnitude = node.op in ("abssum", "absmax")
     return replace(element, value=build.call("abs", value) if magnitude else build.cast(value, dtype))
 
@@ -185,6 +167,14 @@ def _assign(reduction: Reduction, value: Expr) -> Stmt:
 
 def _old(reduction: Reduction) -> Expr:
     return Load(reduction.partial, reduction.kept())
+
+
+def _old_of_target(reduction: Reduction, indices: tuple[Expr, ...]) -> Expr:
+    """The target's old value as the reduction counts it."""
+    old: Expr = Load(reduction.target, indices)
+    if reduction.node.op in LOGICAL:
+        old = build.cast(old, bool_)
+    return build.cast(old, reduction.partial.dtype)
 
 
 def _over_result(reduction: Reduction, body: tuple[Stmt, ...]) -> list[CStmt]:
@@ -218,7 +208,10 @@ def in_thread(reduction: Reduction) -> list[CStmt]:
         inside = build.binary("<", axes[node.axis], node.source.buffer.shape[node.axis])
         contiguous = source.contiguous_registers(node.axis) % together == 0
         if together == 1 or not (contiguous and starts_aligned(source, node.axis, together)):
-            value, inside = build.select(inside, value, _identity(reduction)), None
+            value, inside = (
+                build.select(inside, value, identity(reduction.node.op, reduction.partial.dtype)),
+                None,
+            )
     if together > 1:
         return _in_groups(reduction, value, together, inside)
     body = (*element.lets, _assign(reduction, reduction.combine(_old(reduction), value)))
@@ -371,8 +364,7 @@ def _finish(reduction: Reduction) -> list[CStmt]:
     value: Expr = Load(reduction.partial, reduction.kept())
     target = reduction.target
     if not reduction.node.clear:
-        old = build.cast(Load(target, reduction.kept()), reduction.partial.dtype)
-        value = reduction.combine(old, value)
+        value = reduction.combine(_old_of_target(reduction, reduction.kept()), value)
     return _over_result(reduction, (Store(target, reduction.kept(), build.cast(value, target.dtype)),))
 
 
@@ -386,7 +378,7 @@ def _pass_on(reduction: Reduction, scratch: Buffer) -> list[CStmt]:
     places = tuple(Var(name, role="parallel") for name in names)
     value: Expr = Load(scratch, places)
     if not node.clear:
-        value = reduction.combine(build.cast(Load(target, places), scratch.dtype), value)
+        value = reduction.combine(_old_of_target(reduction, places), value)
     take = as_loop(
         ParallelFor(places, target.shape, (Store(target, places, build.cast(value, target.dtype)),))
     )

@@ -88,8 +88,9 @@ def key_of(context: Context, statement: Stmt) -> str:
             return "assign"
         case If():
             return "if"
-        case For():
-            return f"for.{statement.kind}.{context.plan.kind}"
+        case For():  # one whose tiles have a single stage each runs as it stands
+            staged = statement in context.plan.stages
+            return f"for.{statement.kind}.{context.plan.kind}" if staged else "for"
         case Persistent():
             return "persistent"
         case SyncThreads():

@@ -26,7 +26,8 @@ from tilegen.ir.expressions import (
     Unary,
     Var,
 )
-from tilegen.ir.types import DType, float32
+from tilegen.ir.narrow import may_leave_type
+from tilegen.ir.types import DType, float32, int32
 from tilegen.lower.functions import CLASSIFICATIONS, INTEGER_FUNCTIONS, float_function
 from tilegen.model.dialect import Dialect
 from tilegen.model.expressions import CallC, CExpr, Literal, Name, Operation, Prefix, StaticCast, Ternary
@@ -136,7 +137,9 @@ class _Translator:
             case Select(condition, then, otherwise):
                 return Ternary(self.value(condition), self.value(then), self.value(otherwise))
             case Cast(operand, dtype):
-                return convert(self.value(operand), operand.dtype, dtype, self._dialect)
+                wider = dtype.is_float or dtype.kind == "bool" or dtype.bits > operand.dtype.bits
+                settled = self._settled(operand) if wider else self.value(operand)
+                return convert(settled, operand.dtype, dtype, self._dialect)
             case Bitcast(operand, dtype):
                 return self._bitcast(expr, operand, dtype)
             case Call():
@@ -183,6 +186,8 @@ class _Translator:
         if op in ("//", "%"):
             return self._division(expr)
         left, right = self._operand(expr.left), self._operand(expr.right)
+        if op in COMPARISONS or op == ">>":
+            left, right = self._settled(expr.left, left), self._settled(expr.right, right)
         if op == "+" and dtype.is_integer and isinstance(right, Operation) and right.op in ("+", "-"):
             return Operation(right.op, Operation("+", left, right.left), right.right)  # no brackets needed
         return Operation(op, left, right)
@@ -193,12 +198,20 @@ class _Translator:
         return value.operand if isinstance(expr, Const) and isinstance(value, StaticCast) else value
 
     def _division(self, expr: Binary) -> CExpr:
-        left, right = self.value(expr.left), self.value(expr.right)
         if expr.dtype.is_float:
             raise ScalarError(f"{expr.location}: {expr.op} needs integers, not {expr.dtype}")
+        left, right = self._settled(expr.left), self._settled(expr.right)
         if self._non_negative(expr.left) and self._non_negative(expr.right):
             return Operation("/" if expr.op == "//" else "%", left, right)
         return CallC(Name("floor_div" if expr.op == "//" else "floor_mod"), (left, right))
+
+    def _settled(self, expr: Expr, value: CExpr | None = None) -> CExpr:
+        """The value in the range of its type: C++ computes narrow integers as int, and what asks for more than their
+        low bits must not see beyond them."""
+        value = self.value(expr) if value is None else value
+        if not expr.dtype.is_integer or expr.dtype.bits not in (8, 16) or not may_leave_type(expr):
+            return value
+        return convert(value, int32, expr.dtype, self._dialect)
 
     def _non_negative(self, expr: Expr) -> bool:
         low, _ = interval(expr, self._environment.ranges)
@@ -241,7 +254,7 @@ class _Translator:
         if name == "abs" and dtype.kind in ("uint", "bool"):
             return self.value(operands[0])
         spelled = "llabs" if name == "abs" and dtype.bits == 64 else INTEGER_FUNCTIONS[name]
-        return CallC(Name(spelled), tuple(map(self.value, operands)))
+        return CallC(Name(spelled), tuple(map(self._settled, operands)))
 
     def _bitcast(self, expr: Bitcast, operand: Expr, dtype: DType) -> CExpr:
         pair = (operand.dtype.name, dtype.name)

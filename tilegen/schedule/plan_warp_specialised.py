@@ -10,31 +10,15 @@ from dataclasses import dataclass, replace
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
-from tilegen.inference.shared import SharedLayout, swizzled
-from tilegen.ir.nodes import (
-    Assign,
-    AtomicTile,
-    Buffer,
-    Copy,
-    For,
-    Gemm,
-    If,
-    Kernel,
-    Let,
-    Persistent,
-    Program,
-    Stmt,
-)
+from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Let, Persistent, Program, Stmt
 from tilegen.schedule.across_tiles import deepened, next_tile, ready
 from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
 from tilegen.schedule.clusters import multicasts
-from tilegen.schedule.plan import HandOver, Plan, Staging
-from tilegen.schedule.ranges import integer_ranges
+from tilegen.schedule.plan import HandOver, Plan
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.residency import (
     BARRIER_BYTES,
-    SHARED_ALIGNMENT,
     is_persistent,
     loaded_ahead,
     registers_of,
@@ -44,7 +28,8 @@ from tilegen.schedule.residency import (
     takes_turns,
 )
 from tilegen.schedule.run_ahead import bound_to_order
-from tilegen.schedule.tma import copy_problem, pitch_problem, place_problem, store_place_problem
+from tilegen.schedule.tma import copy_problem
+from tilegen.schedule.tma_staging import stage_by_tma
 from tilegen.schedule.uneven import longest_first
 from tilegen.target import Target
 
@@ -88,7 +73,7 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     plan.multicasts = multicasts(kernel, tuple(entry.copy for entry in found), decisions)
     used = _shared_bytes(kernel, hand_overs, decisions)
     _require_shared(kernel, target, used, hand_overs)
-    used += _stage_stores(program, plan, decisions, target, used)
+    used += stage_by_tma(program, plan, decisions, target, used)
     plan.blocks_per_multiprocessor = residency(kernel, plan, decisions, target, used)
     if plan.cluster_size == 1:
         plan.longest_first = longest_first(kernel, target)
@@ -320,82 +305,3 @@ def _require_shared(kernel: Kernel, target: Target, used: int, hand_overs: tuple
         remedy=f"{remedy} ({ring.bytes:,} bytes a stage)",
         related=room_of_partials(kernel),
     )
-
-
-def _stage_stores(program: Program, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
-    """Gives each store of a fragment a shared tile to leave through by TMA, where it fits; returns the bytes."""
-    kernel, ranges = program.kernel, integer_ranges(program)
-    limit = target.limits.shared_bytes_per_block
-    extra = 0
-    for statement in each_statement(kernel.body):
-        if not _may_be_staged(statement, target):
-            continue
-        assert isinstance(statement, Copy | AtomicTile)
-        source, sink = statement.source, statement.target
-        if _touched_elsewhere(kernel, statement):
-            plan.reasons.append(
-                f"line {statement.location.line}: no TMA store, another statement reads or writes {sink.buffer.name}"
-            )
-            continue
-        if source.buffer.scope != "fragment" or len(source.tile) != 2:  # threads store it
-            continue
-        layout = swizzled(source.tile, sink.buffer.dtype)
-        problem = (
-            pitch_problem(sink.buffer, decisions, target)
-            or place_problem(sink, decisions, target)
-            or store_place_problem(sink, ranges, target)
-            or _store_problem(statement, layout, decisions)
-        )
-        if problem:
-            plan.reasons.append(f"{statement.location.place}: no TMA store, {problem}")
-            continue
-        if used + extra + layout.bytes > limit - SHARED_ALIGNMENT:
-            plan.reasons.append(
-                f"{statement.location.place}: no TMA store, {layout.bytes:,} bytes of shared memory are not left"
-            )
-            continue
-        name = sink.buffer.name + "_shared"
-        taken = {buffer.name for buffer in kernel.allocations} | {s.name for _, s in plan.staging.items()}
-        while name in taken:
-            name += "_out"
-        plan.staging[statement] = Staging(name, layout)
-        extra += layout.bytes
-    return extra
-
-
-def _may_be_staged(statement: Stmt, target: Target) -> bool:
-    """Whether a statement writes a tile that the TMA unit could store, or add."""
-    match statement:
-        case Copy(_, sink):
-            return sink.buffer.scope == "global"
-        case AtomicTile(op, _, sink):
-            return op == "add" and target.has("tma_reduce") and sink.buffer.dtype.is_float
-        case _:
-            return False
-
-
-def _touched_elsewhere(kernel: Kernel, copy: Copy | AtomicTile) -> bool:
-    """Whether another statement reads or writes the tensor that a copy writes: TMA stores land later than it."""
-    buffer = copy.target.buffer
-    return any(
-        buffer in (*reads(s), *writes(s))
-        for s in each_statement(kernel.body)
-        if s is not copy and not isinstance(s, For | If | Persistent)
-    )
-
-
-def _store_problem(copy: Copy | AtomicTile, layout: SharedLayout, decisions: Decisions) -> str | None:
-    fragment = decisions.fragment(copy.source.buffer)
-    if not fragment.exact or copy.source.shape != copy.source.buffer.extents:
-        return "the fragment does not cover the tile evenly"
-    if copy.target.kept[-1] != copy.target.buffer.rank - 1:
-        return "the tile's rows do not run along the tensor's last axis"
-    if not layout.xors:
-        return f"rows of {layout.columns} elements have no swizzle"
-    if copy.target.buffer.dtype.bits != 16:
-        return (
-            f"elements of {copy.target.buffer.dtype.bits} bits leave the registers in whole sectors already"
-        )
-    if fragment.contiguous_registers(1) < 2:
-        return "no thread holds neighbouring elements of a row"
-    return None
