@@ -9,31 +9,17 @@ from tilegen.inference.loops import Loop
 from tilegen.ir import build
 from tilegen.ir.affine import interval, is_always_true, linear
 from tilegen.ir.expressions import Binary, Expr, Load
-from tilegen.ir.nodes import AtomicTile, Copy, Fill, For, Let, ParallelFor, Persistent, Region
-from tilegen.ir.walk import each_statement, subexpressions
+from tilegen.ir.nodes import AtomicTile, Copy, Fill, ParallelFor, Region
+from tilegen.ir.walk import subexpressions
 from tilegen.lower.context import Context
-from tilegen.lower.scalar import ranges
+from tilegen.schedule.ranges import integer_ranges
 
 Ranges = dict[str, tuple[int | None, int | None]]
 
 
 def kernel_ranges(context: Context) -> Ranges:
     """Inclusive bounds of every variable of the kernel that runs over a known range."""
-    known = ranges(context)
-    for statement in each_statement(context.program.kernel.body):
-        match statement:
-            case For(var, start, stop):
-                last = interval(stop, known)[1]
-                known.setdefault(var.name, (interval(start, known)[0], None if last is None else last - 1))
-            case Let(var, value, mutable=False) if var.dtype.is_integer:
-                known.setdefault(var.name, interval(value, known))
-            case Persistent(variables, extents):
-                for var, extent in zip(variables, extents, strict=True):
-                    last = interval(extent, known)[1]
-                    known.setdefault(var.name, (0, None if last is None else last - 1))
-            case _:
-                pass
-    return known
+    return {**integer_ranges(context.program), **context.ranges}
 
 
 def loop_ranges(context: Context, loop: Loop) -> Ranges:
