@@ -72,10 +72,8 @@ static_assert(sizeof(SharedStorage) == 65536, "the shared memory that the header
 // --------------------------------------------------------------------------------------------- device primitives
 // clang-format off: builtins stay one a line
 
-// The block's LDS, laid out as Storage
-template <class Storage>
-TILEGEN_DEVICE Storage& shared_storage() {
-  __shared__ Storage storage;
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // the block's LDS
+  __shared__ SharedStorage storage;
   return storage;
 }
 
@@ -172,7 +170,7 @@ struct TileWindow {  // on a matrix whose rows are contiguous, from an origin to
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     attention(const fp16* __restrict__ Q, const fp16* __restrict__ K, const fp16* __restrict__ V, fp16* __restrict__ O,
               float* __restrict__ LSE) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int bx = blockIdx.x;
   const int h = blockIdx.y;
   const int b = blockIdx.z;
@@ -429,9 +427,7 @@ constexpr int kB = 4;
 // Enqueues attention on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t attention_launch(const _Float16* Q, const _Float16* K, const _Float16* V, _Float16* O, float* LSE,
                                        hipStream_t stream) {
-  const u64 addresses =
-      reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
-  if (addresses % 16 != 0) return hipErrorInvalidValue;
+  if ((u64(Q) | u64(K) | u64(V) | u64(O)) % 16 != 0) return hipErrorInvalidValue;
 
   attention<<<dim3(32, kH, kB), kThreads, 0, stream>>>(Q, K, V, O, LSE);
   return hipGetLastError();

@@ -93,10 +93,9 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegi
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-template <class Storage>  // the layout of dynamic shared memory
-TILEGEN_DEVICE Storage& shared_storage() {
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<Storage*>(shared_bytes);
+  return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
 // mbarrier: PTX ISA 9.7.13.15
@@ -232,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     attention(const __grid_constant__ CUtensorMap Q, const __grid_constant__ CUtensorMap K,
               const __grid_constant__ CUtensorMap V, const __grid_constant__ CUtensorMap O, float* __restrict__ LSE,
               int* __restrict__ tile_counter) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 and 2 consume; lanes agree
 
   if (threadIdx.x == 0) {
@@ -494,14 +493,11 @@ constexpr int kHKv = 32;
 // Describes a row-major tensor to the TMA unit under the 128-byte swizzle. Extents and boxes: elements, fastest first.
 static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[4],
                                      const cuuint32_t (&box)[4]) {
-  static void* encode = nullptr;
-  if (encode == nullptr) {
-    cudaDriverEntryPointQueryResult found;
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found);
-    if (error != cudaSuccess) return error;
-    if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-  }
+  void* encode = nullptr;  // of the driver, which nothing links with
+  cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault);
+  if (error == cudaSuccess && encode == nullptr) error = cudaErrorNotSupported;  // a driver before 12.0
+  if (error != cudaSuccess) return error;
+
   cuuint64_t strides[4] = {sizeof(half)};  // in bytes
   for (int axis = 1; axis < 4; ++axis) strides[axis] = strides[axis - 1] * extents[axis - 1];
   const cuuint32_t steps[4] = {1, 1, 1, 1};
@@ -515,26 +511,22 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
 // Enqueues attention on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
                                         int* tile_counter, cudaStream_t stream) {
-  const u64 addresses =
-      reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
-
-  const u64 tiles = kTilesBx * kH * kB;
+  if ((u64(Q) | u64(K) | u64(V) | u64(O)) % 16 != 0) return cudaErrorInvalidValue;
 
   CUtensorMap map_Q = {}, map_K = {}, map_V = {}, map_O = {};
   int device = 0, multiprocessors = 0;
-  cudaError_t error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
+  cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error == cudaSuccess) error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  if (error == cudaSuccess) error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_K, K, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_V, V, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_O, O, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kConsumerRows, 1});
-  if (error == cudaSuccess) error = cudaGetDevice(&device);
-  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error == cudaSuccess) error = cudaMemsetAsync(tile_counter, 0, sizeof(*tile_counter), stream);
   if (error != cudaSuccess) return error;
 
+  const u64 tiles = kTilesBx * kH * kB;
   const u64 blocks = tiles < u64(multiprocessors) ? tiles : u64(multiprocessors);
   attention<<<u32(blocks), kThreads, kSharedBytes, stream>>>(map_Q, map_K, map_V, map_O, LSE, tile_counter);
   return cudaGetLastError();

@@ -62,10 +62,8 @@ static_assert(sizeof(SharedStorage) == 32768, "the shared memory that the header
 // --------------------------------------------------------------------------------------------- device primitives
 // clang-format off: builtins stay one a line
 
-// The block's LDS, laid out as Storage
-template <class Storage>
-TILEGEN_DEVICE Storage& shared_storage() {
-  __shared__ Storage storage;
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // the block's LDS
+  __shared__ SharedStorage storage;
   return storage;
 }
 
@@ -172,7 +170,7 @@ struct TileWindow {  // on a matrix whose rows are contiguous, from an origin to
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     matmul_relu(const fp16* __restrict__ A, const fp16* __restrict__ B, fp16* __restrict__ C) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int bx = blockIdx.x;
   const int by = blockIdx.y;
   const int wave = threadIdx.x / 64;
@@ -329,8 +327,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 // Enqueues C = max(A @ B, 0) on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t matmul_relu_launch(const _Float16* A, const _Float16* B, _Float16* C, hipStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
-  if (addresses % 16 != 0) return hipErrorInvalidValue;
+  if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return hipErrorInvalidValue;
 
   matmul_relu<<<dim3(32, 32), kThreads, 0, stream>>>(A, B, C);
   return hipGetLastError();

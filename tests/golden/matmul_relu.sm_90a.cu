@@ -76,10 +76,9 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegi
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-template <class Storage>  // the layout of dynamic shared memory
-TILEGEN_DEVICE Storage& shared_storage() {
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<Storage*>(shared_bytes);
+  return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
 // mbarrier: PTX ISA 9.7.13.15
@@ -205,7 +204,7 @@ struct RingState {  // position in a ring of kDepth buffers; the phase flips at 
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     matmul_relu(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B,
                 const __grid_constant__ CUtensorMap C) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const auto [bx, by] = tile_coordinates(blockIdx.x, kTilesBx, kTilesBy);
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 consumes; lanes agree
 
@@ -316,14 +315,11 @@ constexpr int kN = 4096;
 // Describes a row-major tensor to the TMA unit. Extents and boxes: elements, fastest first.
 static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[2],
                                      const cuuint32_t (&box)[2], CUtensorMapSwizzle swizzle) {
-  static void* encode = nullptr;
-  if (encode == nullptr) {
-    cudaDriverEntryPointQueryResult found;
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found);
-    if (error != cudaSuccess) return error;
-    if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-  }
+  void* encode = nullptr;  // of the driver, which nothing links with
+  cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault);
+  if (error == cudaSuccess && encode == nullptr) error = cudaErrorNotSupported;  // a driver before 12.0
+  if (error != cudaSuccess) return error;
+
   cuuint64_t strides[2] = {sizeof(half)};  // in bytes
   for (int axis = 1; axis < 2; ++axis) strides[axis] = strides[axis - 1] * extents[axis - 1];
   const cuuint32_t steps[2] = {1, 1};
@@ -335,17 +331,16 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
 
 // Enqueues C = max(A @ B, 0) on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, cudaStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+  if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return cudaErrorInvalidValue;
 
   CUtensorMap map_A = {}, map_B = {}, map_C = {};
-  cudaError_t error = encode_tensor_map(&map_A, A, {kK, kM}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
+  cudaError_t error = cudaFuncSetAttribute(matmul_relu, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error == cudaSuccess)
+    error = encode_tensor_map(&map_A, A, {kK, kM}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_B, B, {kN, kK}, {kSwizzleColumns, kBlockK}, CU_TENSOR_MAP_SWIZZLE_128B);
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_C, C, {kN, kM}, {kSwizzleColumns, kBlockM}, CU_TENSOR_MAP_SWIZZLE_128B);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(matmul_relu, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
 
   matmul_relu<<<kTilesBx * kTilesBy, kThreads, kSharedBytes, stream>>>(map_A, map_B, map_C);

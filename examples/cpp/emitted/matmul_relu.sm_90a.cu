@@ -75,10 +75,9 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegi
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-template <class Storage>  // the layout of dynamic shared memory
-TILEGEN_DEVICE Storage& shared_storage() {
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<Storage*>(shared_bytes);
+  return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
 // mbarrier: PTX ISA 9.7.13.15
@@ -204,7 +203,7 @@ struct RingState {  // position in a ring of kDepth buffers; the phase flips at 
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     matmul_relu(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B,
                 const __grid_constant__ CUtensorMap C, int M, int N, int K) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int bx_tiles = (N + kBlockN - 1) / kBlockN;
   const int by_tiles = (M + kBlockM - 1) / kBlockM;
   const auto [bx, by] = tile_coordinates(blockIdx.x, bx_tiles, by_tiles);
@@ -316,14 +315,11 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
                                      const cuuint32_t (&box)[2], CUtensorMapSwizzle swizzle) {
   for (const cuuint64_t extent : extents)
     if (extent == 0) return cudaSuccess;  // nothing of the tensor will be moved
-  static void* encode = nullptr;
-  if (encode == nullptr) {
-    cudaDriverEntryPointQueryResult found;
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found);
-    if (error != cudaSuccess) return error;
-    if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-  }
+  void* encode = nullptr;                 // of the driver, which nothing links with
+  cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault);
+  if (error == cudaSuccess && encode == nullptr) error = cudaErrorNotSupported;  // a driver before 12.0
+  if (error != cudaSuccess) return error;
+
   cuuint64_t strides[2] = {sizeof(half)};  // in bytes
   for (int axis = 1; axis < 2; ++axis) strides[axis] = strides[axis - 1] * extents[axis - 1];
   const cuuint32_t steps[2] = {1, 1};
@@ -337,21 +333,20 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, int M, int N, int K,
                                           cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return cudaErrorInvalidValue;
-  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+  if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return cudaErrorInvalidValue;
 
   const u64 blocks = (u64(N) + kBlockN - 1) / kBlockN * ((u64(M) + kBlockM - 1) / kBlockM);
   if (blocks == 0) return cudaSuccess;
   if (blocks > 0x7FFFFFFF) return cudaErrorInvalidValue;  // more than a grid holds
 
   CUtensorMap map_A = {}, map_B = {}, map_C = {};
-  cudaError_t error = encode_tensor_map(&map_A, A, {u64(K), u64(M)}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
+  cudaError_t error = cudaFuncSetAttribute(matmul_relu, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error == cudaSuccess)
+    error = encode_tensor_map(&map_A, A, {u64(K), u64(M)}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_B, B, {u64(N), u64(K)}, {kSwizzleColumns, kBlockK}, CU_TENSOR_MAP_SWIZZLE_128B);
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_C, C, {u64(N), u64(M)}, {kSwizzleColumns, kBlockM}, CU_TENSOR_MAP_SWIZZLE_128B);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(matmul_relu, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
 
   matmul_relu<<<u32(blocks), kThreads, kSharedBytes, stream>>>(map_A, map_B, map_C, M, N, K);
