@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -102,6 +103,19 @@ def test_constants_of_the_host_alone_stay_out_of_device_code() -> None:
     launch = replace(model.launch, grid=(op(n("kWaves"), "*", "multiprocessors"), Literal(1), Literal(1)))
     text = render(replace(model, launch=launch, constants=(*model.constants, Constant("kWaves", Literal(2)))))
     assert text.index("kWaves = 2") > text.index("#ifndef __CUDACC_RTC__", text.index("- host"))
+
+
+def test_constants_of_a_kind_share_a_line() -> None:
+    """Of one type and comment, as many as 120 columns hold."""
+    model = matmul_model()
+    names = [f"kExtent{number}" for number in range(8)]
+    kinds = [Constant(name, Literal(1024), comment="of a shape", shares_line=True) for name in names]
+    apart = [Constant("kOther", Literal(1.5, "float"), "float", "of a shape", shares_line=True)]
+    use = Expression(c.call("use", "kOther", *names))
+    text = render(with_statements(replace(model, constants=(*model.constants, *kinds, *apart)), use))
+    first, second = (", ".join(f"{name} = 1024" for name in part) for part in (names[:5], names[5:]))
+    assert re.search(f"constexpr int {first};  // of a shape\nconstexpr int {second}; +// of a shape", text)
+    assert re.search("constexpr float kOther = 1.5f; +// of a shape", text)
 
 
 def test_an_undefined_constant_is_an_error() -> None:

@@ -45,15 +45,10 @@ using fp32x16 = float __attribute__((ext_vector_type(16)));
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 64;
-constexpr int kThreads = 256;
-constexpr int kSK = 4096;
-constexpr int kD = 128;
-constexpr int kSQ = 4096;
-constexpr int kH = 32;
-constexpr int kHKv = 32;
+constexpr int kSQ = 4096, kH = 32, kD = 128, kSK = 4096, kHKv = 32;  // of the tensors' shapes
+constexpr int kBlockM = 128, kBlockN = 64;
 constexpr float kScale = 0.12751743f;
+constexpr int kThreads = 256;
 constexpr int kWaves = 4;
 
 struct alignas(16) SharedStorage {
@@ -422,7 +417,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __HIPCC_RTC__
 
-constexpr int kB = 4;
+constexpr int kB = 4;  // of the tensors' shapes
 
 // Enqueues attention on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t attention_launch(const _Float16* Q, const _Float16* K, const _Float16* V, _Float16* O, float* LSE,

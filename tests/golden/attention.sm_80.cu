@@ -38,17 +38,12 @@ using u64 = unsigned long long;
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kThreads = 256;
-constexpr int kSK = 4096;
-constexpr int kSQ = 4096;
-constexpr int kH = 32;
-constexpr int kD = 128;
-constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
-constexpr int kStages = 2;
-constexpr int kHKv = 32;
+constexpr int kSQ = 4096, kH = 32, kD = 128, kSK = 4096, kHKv = 32;  // of the tensors' shapes
+constexpr int kBlockM = 128, kBlockN = 128;
 constexpr float kScale = 0.12751743f;
+constexpr int kThreads = 256;
+constexpr int kStages = 2;
+constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 
 struct alignas(1024) SharedStorage {
   half Q_shared[kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
@@ -363,7 +358,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __CUDACC_RTC__
 
-constexpr int kB = 4;
+constexpr int kB = 4;  // of the tensors' shapes
 
 // Enqueues attention on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,

@@ -38,15 +38,11 @@ using fp32x16 = float __attribute__((ext_vector_type(16)));
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kBlockK = 32;
-constexpr int kThreads = 128;
-constexpr int kStages = 2;    // tiles in LDS: one is read while the next is filled
+constexpr int kM = 4096, kK = 4096, kN = 4096;  // of the tensors' shapes
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
 constexpr int kTilesK = 128;  // iterations of k
-constexpr int kK = 4096;
-constexpr int kM = 4096;
-constexpr int kN = 4096;
+constexpr int kThreads = 128;
+constexpr int kStages = 2;  // tiles in LDS: one is read while the next is filled
 constexpr int kWaves = 2;
 
 union alignas(16) SharedStorage {

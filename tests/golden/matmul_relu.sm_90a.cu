@@ -16,7 +16,7 @@
 // C_local    registers  fp32 [128, 128]    ((4, 8, 4), (2, 2, 16, 2)):((2, 128, 2048), (1, 1024, 8, 8192)),
 //                                            128 a thread
 //
-// Pipeline   producer: TMA into 3 stages each of A_shared and B_shared ahead of loop k
+// Pipeline   producer: TMA to 3 stages each of A_shared and B_shared ahead of loop k
 //            consumers: math by SM90_64x128x16_F32F16F16_SS
 
 #include <cuda_fp16.h>
@@ -38,21 +38,18 @@ using u64 = unsigned long long;
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kBlockK = 32;
-constexpr int kWarpgroup = 128;  // threads
-constexpr int kConsumers = 1;    // warpgroups that compute; one more loads
-constexpr int kThreads = kWarpgroup * (1 + kConsumers);
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
 constexpr int kTilesBx = 32;      // T.ceildiv(N, block_N)
 constexpr int kTilesBy = 32;      // T.ceildiv(M, block_M)
 constexpr int kRasterGroup = 16;  // tile rows walked together, so that what they share stays in L2
+constexpr int kTilesK = 128;      // iterations of k
+constexpr int kWarpgroup = 128;   // threads
+constexpr int kConsumers = 1;     // warpgroups that compute; one more loads
+constexpr int kThreads = kWarpgroup * (1 + kConsumers);
+constexpr int kEntryRegisters = 128;                              // 65,536 over the resident threads, in steps of 8
+constexpr int kProducerRegisters = 40, kConsumerRegisters = 216;  // of a thread, once the roles part
 constexpr int kStages = 3;
-constexpr int kSwizzleColumns = 64;   // fp16 elements in one 128-byte swizzle row
-constexpr int kEntryRegisters = 128;  // 65,536 over the resident threads, in steps of 8
-constexpr int kProducerRegisters = 40;
-constexpr int kConsumerRegisters = 216;
-constexpr int kTilesK = 128;                                                         // iterations of k
+constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 constexpr u32 kStageBytes = sizeof(half) * (kBlockM * kBlockK + kBlockK * kBlockN);  // awaited by full
 constexpr u32 kAtomBytes128 = 8 * 128;  // 8 rows, the period of the 128-byte swizzle
 constexpr u32 kAtomBytes64 = 8 * 64;    // 8 rows, the period of the 64-byte swizzle
@@ -308,9 +305,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 
 #ifndef __CUDACC_RTC__
 
-constexpr int kK = 4096;
-constexpr int kM = 4096;
-constexpr int kN = 4096;
+constexpr int kM = 4096, kK = 4096, kN = 4096;  // of the tensors' shapes
 
 // Describes a row-major tensor to the TMA unit. Extents and boxes: elements, fastest first.
 static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[2],

@@ -44,9 +44,7 @@ using fp32x16 = float __attribute__((ext_vector_type(16)));
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kBlockK = 32;
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
 constexpr int kThreads = 128;
 constexpr int kStages = 2;  // tiles in LDS: one is read while the next is filled
 constexpr int kWaves = 2;

@@ -36,11 +36,9 @@ using u64 = unsigned long long;
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kBlockK = 32;
-constexpr int kThreads = 128;
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
 constexpr int kRasterGroup = 8;  // tile rows walked together, so that what they share stays in L2
+constexpr int kThreads = 128;
 constexpr int kStages = 3;
 constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 
