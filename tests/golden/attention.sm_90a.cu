@@ -60,8 +60,8 @@ constexpr int kEntryRegisters = 168;                              // 65,536 over
 constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;  // of a thread, once the roles part
 constexpr int kStages = 2;
 constexpr int kSwizzleColumns = 64;   // fp16 elements in one 128-byte swizzle row
-constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
 constexpr u32 kAtomBytes = 8 * 128;   // 8 rows, the period of the 128-byte swizzle
+constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
 constexpr int kTurnBarrier = 4;       // the first of the two that pass the turn to issue gemms
 
 struct alignas(1024) SharedStorage {

@@ -15,11 +15,12 @@ _COUNTS = re.compile(r"kTiles\w*|kSection|kRasterGroup|kCluster|kClusterMask")
 _THREADS = ("kWarpgroup", "kConsumers", "kConsumerRows", "kConsumerColumns", own_k.CONSTANT, "kThreads")
 _REGISTERS = ("kEntryRegisters", "kProducerRegisters", "kConsumerRegisters")
 _STAGES = re.compile(r"k\w*Stages\w*")
+_BARRIER = re.compile(r"k\w+Barrier")
 
 
 def ordered_constants(context: Context) -> list[Constant]:
     """Extents of tensors, the program's own names (its parameters first), counts of tiles, threads, registers, stages;
-    then the rest in the order of its use. Plain numbers of a kind share a line."""
+    then the rest in the order of its use, numbers of barriers last. Plain numbers of a kind share a line."""
     extents = _extents(context)
     parameters = [constant_name(name) for name, _ in context.program.parameters]
     named = [name for name in context.constants if not OWN_CONSTANTS.fullmatch(name) and name not in extents]
@@ -27,8 +28,10 @@ def ordered_constants(context: Context) -> list[Constant]:
     stages = [name for name in context.constants if _STAGES.fullmatch(name)]
     own = dict.fromkeys([*(name for name in parameters if name in named), *named])
     order = dict.fromkeys([*extents, *own, *counts, *_THREADS, *_REGISTERS, *stages])
-    rank = {name: position for position, name in enumerate(order)}
-    found = sorted(context.constants.values(), key=lambda constant: rank.get(constant.name, len(rank)))
+    barriers = [name for name in context.constants if _BARRIER.fullmatch(name) and name not in order]
+    rest = [name for name in context.constants if name not in order and name not in barriers]
+    rank = {name: position for position, name in enumerate((*order, *rest, *barriers))}
+    found = sorted(context.constants.values(), key=lambda constant: rank[constant.name])
     return [_on_a_line(constant, extents, own) for constant in found]
 
 
