@@ -30,9 +30,7 @@ def body() -> tuple[CStmt, ...]:
     to_tile = AssignC(tile("i", "thread"), StaticCast("fp16", scaled))
     target = element("B", op(op("column", "*", "M"), "+", "row"))
     return (
-        Declare(
-            "SharedStorage", "shared", c.call("shared_storage", template=("SharedStorage",)), reference=True
-        ),
+        Declare("SharedStorage", "shared", c.call("shared_storage"), reference=True),
         Declare("int", "thread", c.member("threadIdx", "x"), const=True),
         Declare("int", "first_row", op(c.member("blockIdx", "x"), "*", "kTile"), const=True),
         Declare("int", "first_column", op(c.member("blockIdx", "y"), "*", "kTile"), const=True),

@@ -78,9 +78,7 @@ COORDINATES = Declare(
 def prologue() -> tuple[CStmt, ...]:
     thread = c.member("threadIdx", "x")
     return (
-        Declare(
-            "SharedStorage", "shared", c.call("shared_storage", template=("SharedStorage",)), reference=True
-        ),
+        Declare("SharedStorage", "shared", c.call("shared_storage"), reference=True),
         Blank(),
         Declare(
             "int",

@@ -68,6 +68,11 @@ def text(*body: CStmt, indent: int = 0) -> str:
         (Declare("auto", "g", Lambda((), (f, f))), "auto g = [&]() {\n  f();\n  f();\n};"),
         (Declare("auto", "g", Lambda((), (f,), ("bx",))), "auto g = [&, bx = bx]() { f(); };"),
         (Comment("one\ntwo"), "// one\n// two"),
+        (
+            ForC("i", x, Name("n"), (f,), Literal(8), turns="t"),
+            "for (int i = x, t = 0; i < n; i += 8, ++t) f();",
+        ),
+        (ForC("i", x, Name("n"), (f,), Literal(0), turns="t"), "for (int i = x, t = 0; i < n; ++t) f();"),
     ],
 )
 def test_form(statement: CStmt, expected: str) -> None:

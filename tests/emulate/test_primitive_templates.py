@@ -30,7 +30,7 @@ _FIXED = {  # of wgmma with fixed majors; a file has an instruction in one form
 # How a kernel uses each primitive; `g` is a float pointer, `s` shared storage, `map` a tensor map.
 _USES = {
     "shared_address": "g[0] = shared_address(&s);",
-    "shared_storage": "g[1] = shared_storage<Storage>().x;",
+    "shared_storage": "g[1] = shared_storage().x;",
     "mbarrier_init": "mbarrier_init(s.b, 1);",
     "mbarrier_arrive": "mbarrier_arrive(s.b);",
     "mbarrier_arrive_expect_tx": "mbarrier_arrive_expect_tx(s.b, 16);",
@@ -160,22 +160,22 @@ namespace {{
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
-{banner} device primitives
+{banner} configuration
 
-{render_primitives(_every_primitive(), "cuda")}
-{banner} device helpers
-
-struct Storage {{
+struct SharedStorage {{
   float x;
   u64 b;
 }};
 
+{banner} device primitives
+
+{render_primitives(_every_primitive(), "cuda")}
 }}  // namespace
 
 {banner} kernel
 
 extern "C" __global__ void every(const __grid_constant__ CUtensorMap map, float* g, int n) {{
-  Storage& s = shared_storage<Storage>();
+  SharedStorage& s = shared_storage();
 {uses}
 }}
 """

@@ -69,7 +69,7 @@ def test_nothing_is_spilled(require_tool: Require, target: str, depth: int) -> N
 
 def test_a_tile_that_is_given_is_kept() -> None:
     source = emission(256, "sm_90a", block_N=32, num_stages=3).source
-    assert "constexpr int kBlockN = 32;" in source and "constexpr int kStages = 3;" in source
+    assert " kBlockN = 32;" in source and "constexpr int kStages = 3;" in source
 
 
 def test_an_open_head_dimension_says_how_to_fix_it() -> None:

@@ -42,16 +42,11 @@ using fp32x16 = float __attribute__((ext_vector_type(16)));
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kThreads = 256;
-constexpr int kSK = 4096;
-constexpr int kD = 128;
-constexpr int kSQ = 4096;
-constexpr int kH = 32;
-constexpr int kStages = 2;  // tiles in LDS: one is read while the next is filled
-constexpr int kHKv = 32;
+constexpr int kSQ = 4096, kH = 32, kD = 128, kSK = 4096, kHKv = 32;  // of the tensors' shapes
+constexpr int kBlockM = 128, kBlockN = 128;
 constexpr float kScale = 0.12751743f;
+constexpr int kThreads = 256;
+constexpr int kStages = 2;  // tiles in LDS: one is read while the next is filled
 constexpr int kWaves = 4;
 
 struct alignas(16) SharedStorage {
@@ -70,10 +65,8 @@ static_assert(sizeof(SharedStorage) == 163840, "the shared memory that the heade
 // --------------------------------------------------------------------------------------------- device primitives
 // clang-format off: builtins stay one a line
 
-// The block's LDS, laid out as Storage
-template <class Storage>
-TILEGEN_DEVICE Storage& shared_storage() {
-  __shared__ Storage storage;
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // the block's LDS
+  __shared__ SharedStorage storage;
   return storage;
 }
 
@@ -188,7 +181,7 @@ struct TileWindow {  // on a matrix whose rows are contiguous, from an origin to
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     attention(const fp16* __restrict__ Q, const fp16* __restrict__ K, const fp16* __restrict__ V, fp16* __restrict__ O,
               float* __restrict__ LSE) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int bx = blockIdx.x;
   const int h = blockIdx.y;
   const int b = blockIdx.z;
@@ -427,14 +420,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __HIPCC_RTC__
 
-constexpr int kB = 4;
+constexpr int kB = 4;  // of the tensors' shapes
 
 // Enqueues attention on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t attention_launch(const _Float16* Q, const _Float16* K, const _Float16* V, _Float16* O, float* LSE,
                                        hipStream_t stream) {
-  const u64 addresses =
-      reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
-  if (addresses % 16 != 0) return hipErrorInvalidValue;
+  if ((u64(Q) | u64(K) | u64(V) | u64(O)) % 16 != 0) return hipErrorInvalidValue;
 
   attention<<<dim3(32, kH, kB), kThreads, 0, stream>>>(Q, K, V, O, LSE);
   return hipGetLastError();

@@ -39,17 +39,12 @@ using u64 = unsigned long long;
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 64;
-constexpr int kThreads = 256;
-constexpr int kSK = 4096;
-constexpr int kSQ = 4096;
-constexpr int kH = 32;
-constexpr int kD = 128;
-constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
-constexpr int kStages = 2;
-constexpr int kHKv = 32;
+constexpr int kSQ = 4096, kH = 32, kD = 128, kSK = 4096, kHKv = 32;  // of the tensors' shapes
+constexpr int kBlockM = 128, kBlockN = 64;
 constexpr float kScale = 0.12751743f;
+constexpr int kThreads = 256;
+constexpr int kStages = 2;
+constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 
 struct alignas(1024) SharedStorage {
   half Q_shared[kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
@@ -66,10 +61,9 @@ static_assert(kSharedBytes == 98304, "the shared memory that the header above st
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-template <class Storage>  // the layout of dynamic shared memory
-TILEGEN_DEVICE Storage& shared_storage() {
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<Storage*>(shared_bytes);
+  return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
 // cp.async: PTX ISA 9.7.9.25
@@ -143,7 +137,7 @@ TILEGEN_DEVICE void transpose_quad(u32 (&words)[4]) {
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     attention(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O,
               float* __restrict__ LSE) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int bx = blockIdx.x;
   const int h = blockIdx.y;
   const int b = blockIdx.z;
@@ -376,14 +370,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __CUDACC_RTC__
 
-constexpr int kB = 4;
+constexpr int kB = 4;  // of the tensors' shapes
 
 // Enqueues attention on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
                                         cudaStream_t stream) {
-  const u64 addresses =
-      reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+  if ((u64(Q) | u64(K) | u64(V) | u64(O)) % 16 != 0) return cudaErrorInvalidValue;
 
   cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;

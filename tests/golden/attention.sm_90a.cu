@@ -22,7 +22,7 @@
 // S, O_local         registers  fp32 [128, 128]     ((4, 8, 8), (2, 2, 16)):((2, 128, 2048), (1, 1024, 8)), 64 a thread
 // m, m_old, alpha, l registers  fp32 [128]          ((4, 8, 8), 2):((0, 1, 16), 8), 2 a thread
 //
-// Pipeline   producer: TMA into Q_shared once a tile, into 2 stages each of K_shared and V_shared ahead of loop j
+// Pipeline   producer: TMA to Q_shared once a tile, 2 stages each of K_shared and V_shared ahead of loop j
 //            producer: draws the block's next tile from tile_counter, ahead of its loads for this one
 //            consumers: math by SM90_64x128x16_F32F16F16_RS
 //            loop j is skewed: O_local of iteration j - 1 runs under the element-wise work on S of iteration j
@@ -47,28 +47,22 @@ using u64 = unsigned long long;
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
+constexpr int kB = 4, kSQ = 4096, kH = 32, kD = 128, kSK = 4096;  // of the tensors' shapes
+constexpr int kBlockM = 128, kBlockN = 128;
+constexpr float kScale = 0.12751743f;
+constexpr int kTilesBx = 32;                         // T.ceildiv(S_q, block_M)
+constexpr int kSection = 16;                         // blocks of the outer axes that run side by side
 constexpr int kWarpgroup = 128;                      // threads
 constexpr int kConsumers = 2;                        // warpgroups that compute; one more loads
 constexpr int kConsumerRows = kBlockM / kConsumers;  // of a tile, for each of them
 constexpr int kThreads = kWarpgroup * (1 + kConsumers);
-constexpr int kTilesBx = 32;  // T.ceildiv(S_q, block_M)
-constexpr int kH = 32;
-constexpr int kB = 4;
-constexpr int kSection = 16;  // blocks of the outer axes that run side by side
-constexpr int kD = 128;
-constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
+constexpr int kEntryRegisters = 168;                              // 65,536 over the resident threads, in steps of 8
+constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;  // of a thread, once the roles part
 constexpr int kStages = 2;
-constexpr int kEntryRegisters = 168;  // 65,536 over the resident threads, in steps of 8
-constexpr int kProducerRegisters = 24;
-constexpr int kConsumerRegisters = 240;
-constexpr int kSQ = 4096;
-constexpr int kSK = 4096;
-constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
+constexpr int kSwizzleColumns = 64;   // fp16 elements in one 128-byte swizzle row
 constexpr u32 kAtomBytes = 8 * 128;   // 8 rows, the period of the 128-byte swizzle
-constexpr float kScale = 0.12751743f;
-constexpr int kTurnBarrier = 4;  // the first of the two that pass the turn to issue gemms
+constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
+constexpr int kTurnBarrier = 4;       // the first of the two that pass the turn to issue gemms
 
 struct alignas(1024) SharedStorage {
   half Q_shared[kD / kSwizzleColumns][kBlockM][kSwizzleColumns];
@@ -93,10 +87,9 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegi
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-template <class Storage>  // the layout of dynamic shared memory
-TILEGEN_DEVICE Storage& shared_storage() {
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<Storage*>(shared_bytes);
+  return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
 // mbarrier: PTX ISA 9.7.13.15
@@ -232,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     attention(const __grid_constant__ CUtensorMap Q, const __grid_constant__ CUtensorMap K,
               const __grid_constant__ CUtensorMap V, const __grid_constant__ CUtensorMap O, float* __restrict__ LSE,
               int* __restrict__ tile_counter) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 and 2 consume; lanes agree
 
   if (threadIdx.x == 0) {
@@ -255,8 +248,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     register_release<kProducerRegisters>();
     if (threadIdx.x == 0) {
       int done = 0;  // iterations of j in tiles before
-      int tile = blockIdx.x;
-      for (int round = 0; tile < kTilesBx * kH * kB; ++round) {
+      for (int tile = blockIdx.x, round = 0; tile < kTilesBx * kH * kB; ++round) {
         const auto [bx, h, b] = tile_coordinates(tile, kTilesBx, kH, kB);
         // The next tile that no block has; the first ones went by the block's index
         const int drawn = gridDim.x + atomicAdd(tile_counter, 1);
@@ -300,8 +292,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   if (consumer == kConsumers - 1) named_barrier_arrive(kTurnBarrier, 2 * kWarpgroup);  // consumer 0 issues first
 
   int done = 0;  // iterations of j in tiles before
-  int tile = blockIdx.x;
-  for (int round = 0; tile < kTilesBx * kH * kB; ++round) {
+  for (int tile = blockIdx.x, round = 0; tile < kTilesBx * kH * kB; ++round) {
     const auto [bx, h, b] = tile_coordinates(tile, kTilesBx, kH, kB);
 
     // [r] is row kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2),
@@ -489,19 +480,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __CUDACC_RTC__
 
-constexpr int kHKv = 32;
+constexpr int kHKv = 32;  // of the tensors' shapes
 
 // Describes a row-major tensor to the TMA unit under the 128-byte swizzle. Extents and boxes: elements, fastest first.
 static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[4],
                                      const cuuint32_t (&box)[4]) {
-  static void* encode = nullptr;
-  if (encode == nullptr) {
-    cudaDriverEntryPointQueryResult found;
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found);
-    if (error != cudaSuccess) return error;
-    if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-  }
+  void* encode = nullptr;  // of the driver, which nothing links with
+  cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault);
+  if (error == cudaSuccess && encode == nullptr) error = cudaErrorNotSupported;  // a driver before 12.0
+  if (error != cudaSuccess) return error;
+
   cuuint64_t strides[4] = {sizeof(half)};  // in bytes
   for (int axis = 1; axis < 4; ++axis) strides[axis] = strides[axis - 1] * extents[axis - 1];
   const cuuint32_t steps[4] = {1, 1, 1, 1};
@@ -515,26 +503,22 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
 // Enqueues attention on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
                                         int* tile_counter, cudaStream_t stream) {
-  const u64 addresses =
-      reinterpret_cast<u64>(Q) | reinterpret_cast<u64>(K) | reinterpret_cast<u64>(V) | reinterpret_cast<u64>(O);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
-
-  const u64 tiles = kTilesBx * kH * kB;
+  if ((u64(Q) | u64(K) | u64(V) | u64(O)) % 16 != 0) return cudaErrorInvalidValue;
 
   CUtensorMap map_Q = {}, map_K = {}, map_V = {}, map_O = {};
   int device = 0, multiprocessors = 0;
-  cudaError_t error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
+  cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error == cudaSuccess) error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  if (error == cudaSuccess) error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_K, K, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess) error = encode_tensor_map(&map_V, V, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_O, O, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kConsumerRows, 1});
-  if (error == cudaSuccess) error = cudaGetDevice(&device);
-  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error == cudaSuccess) error = cudaMemsetAsync(tile_counter, 0, sizeof(*tile_counter), stream);
   if (error != cudaSuccess) return error;
 
+  const u64 tiles = kTilesBx * kH * kB;
   const u64 blocks = tiles < u64(multiprocessors) ? tiles : u64(multiprocessors);
   attention<<<u32(blocks), kThreads, kSharedBytes, stream>>>(map_Q, map_K, map_V, map_O, LSE, tile_counter);
   return cudaGetLastError();

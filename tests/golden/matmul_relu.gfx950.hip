@@ -38,15 +38,11 @@ using fp32x16 = float __attribute__((ext_vector_type(16)));
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kBlockK = 32;
-constexpr int kThreads = 128;
-constexpr int kStages = 2;    // tiles in LDS: one is read while the next is filled
+constexpr int kM = 4096, kK = 4096, kN = 4096;  // of the tensors' shapes
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
 constexpr int kTilesK = 128;  // iterations of k
-constexpr int kK = 4096;
-constexpr int kM = 4096;
-constexpr int kN = 4096;
+constexpr int kThreads = 128;
+constexpr int kStages = 2;  // tiles in LDS: one is read while the next is filled
 constexpr int kWaves = 2;
 
 union alignas(16) SharedStorage {
@@ -62,10 +58,8 @@ static_assert(sizeof(SharedStorage) == 32768, "the shared memory that the header
 // --------------------------------------------------------------------------------------------- device primitives
 // clang-format off: builtins stay one a line
 
-// The block's LDS, laid out as Storage
-template <class Storage>
-TILEGEN_DEVICE Storage& shared_storage() {
-  __shared__ Storage storage;
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // the block's LDS
+  __shared__ SharedStorage storage;
   return storage;
 }
 
@@ -190,7 +184,7 @@ struct TileWindow {  // on a matrix whose rows are contiguous, from an origin to
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     matmul_relu(const fp16* __restrict__ A, const fp16* __restrict__ B, fp16* __restrict__ C) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int bx = blockIdx.x;
   const int by = blockIdx.y;
   const int wave = threadIdx.x / 64;
@@ -332,8 +326,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 // Enqueues C = max(A @ B, 0) on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t matmul_relu_launch(const _Float16* A, const _Float16* B, _Float16* C, hipStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
-  if (addresses % 16 != 0) return hipErrorInvalidValue;
+  if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return hipErrorInvalidValue;
 
   matmul_relu<<<dim3(32, 32), kThreads, 0, stream>>>(A, B, C);
   return hipGetLastError();

@@ -34,18 +34,15 @@ using u64 = unsigned long long;
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kBlockK = 32;
-constexpr int kThreads = 128;
+constexpr int kK = 4096, kN = 4096;  // of the tensors' shapes
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
 constexpr int kTilesBx = 32;      // T.ceildiv(N, block_N)
 constexpr int kTilesBy = 32;      // T.ceildiv(M, block_M)
 constexpr int kRasterGroup = 16;  // tile rows walked together, so that what they share stays in L2
+constexpr int kTilesK = 128;      // iterations of k
+constexpr int kThreads = 128;
 constexpr int kStages = 3;
-constexpr int kTilesK = 128;  // iterations of k
-constexpr int kK = 4096;
 constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
-constexpr int kN = 4096;
 
 struct alignas(1024) SharedStorage {
   half B_shared[kStages][kBlockN / kSwizzleColumns][kBlockK][kSwizzleColumns];
@@ -61,10 +58,9 @@ static_assert(kSharedBytes == 49152, "the shared memory that the header above st
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-template <class Storage>  // the layout of dynamic shared memory
-TILEGEN_DEVICE Storage& shared_storage() {
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<Storage*>(shared_bytes);
+  return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
 // cp.async: PTX ISA 9.7.9.25
@@ -138,7 +134,7 @@ TILEGEN_DEVICE void transpose_quad(u32 (&words)[4]) {
 
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     matmul_relu(const half* __restrict__ A, const half* __restrict__ B, half* __restrict__ C) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const auto [bx, by] = tile_coordinates(blockIdx.x, kTilesBx, kTilesBy);
   const int thread = threadIdx.x;
   const int warp = threadIdx.x / 32;
@@ -261,8 +257,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 
 // Enqueues C = max(A @ B, 0) on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, cudaStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+  if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return cudaErrorInvalidValue;
 
   matmul_relu<<<kTilesBx * kTilesBy, kThreads, kSharedBytes, stream>>>(A, B, C);
   return cudaGetLastError();

@@ -16,7 +16,7 @@
 // C_local    registers  fp32 [128, 128]    ((4, 8, 4), (2, 2, 16, 2)):((2, 128, 2048), (1, 1024, 8, 8192)),
 //                                            128 a thread
 //
-// Pipeline   producer: TMA into 3 stages each of A_shared and B_shared ahead of loop k
+// Pipeline   producer: TMA to 3 stages each of A_shared and B_shared ahead of loop k
 //            consumers: math by SM90_64x128x16_F32F16F16_SS
 
 #include <cuda_fp16.h>
@@ -38,21 +38,18 @@ using u64 = unsigned long long;
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kBlockK = 32;
-constexpr int kWarpgroup = 128;  // threads
-constexpr int kConsumers = 1;    // warpgroups that compute; one more loads
-constexpr int kThreads = kWarpgroup * (1 + kConsumers);
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
 constexpr int kTilesBx = 32;      // T.ceildiv(N, block_N)
 constexpr int kTilesBy = 32;      // T.ceildiv(M, block_M)
 constexpr int kRasterGroup = 16;  // tile rows walked together, so that what they share stays in L2
+constexpr int kTilesK = 128;      // iterations of k
+constexpr int kWarpgroup = 128;   // threads
+constexpr int kConsumers = 1;     // warpgroups that compute; one more loads
+constexpr int kThreads = kWarpgroup * (1 + kConsumers);
+constexpr int kEntryRegisters = 128;                              // 65,536 over the resident threads, in steps of 8
+constexpr int kProducerRegisters = 40, kConsumerRegisters = 216;  // of a thread, once the roles part
 constexpr int kStages = 3;
-constexpr int kSwizzleColumns = 64;   // fp16 elements in one 128-byte swizzle row
-constexpr int kEntryRegisters = 128;  // 65,536 over the resident threads, in steps of 8
-constexpr int kProducerRegisters = 40;
-constexpr int kConsumerRegisters = 216;
-constexpr int kTilesK = 128;                                                         // iterations of k
+constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 constexpr u32 kStageBytes = sizeof(half) * (kBlockM * kBlockK + kBlockK * kBlockN);  // awaited by full
 constexpr u32 kAtomBytes128 = 8 * 128;  // 8 rows, the period of the 128-byte swizzle
 constexpr u32 kAtomBytes64 = 8 * 64;    // 8 rows, the period of the 64-byte swizzle
@@ -76,10 +73,9 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegi
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-template <class Storage>  // the layout of dynamic shared memory
-TILEGEN_DEVICE Storage& shared_storage() {
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<Storage*>(shared_bytes);
+  return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
 // mbarrier: PTX ISA 9.7.13.15
@@ -205,7 +201,7 @@ struct RingState {  // position in a ring of kDepth buffers; the phase flips at 
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     matmul_relu(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B,
                 const __grid_constant__ CUtensorMap C) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const auto [bx, by] = tile_coordinates(blockIdx.x, kTilesBx, kTilesBy);
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // 0 produces, 1 consumes; lanes agree
 
@@ -309,21 +305,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 
 #ifndef __CUDACC_RTC__
 
-constexpr int kK = 4096;
-constexpr int kM = 4096;
-constexpr int kN = 4096;
+constexpr int kM = 4096, kK = 4096, kN = 4096;  // of the tensors' shapes
 
 // Describes a row-major tensor to the TMA unit. Extents and boxes: elements, fastest first.
 static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[2],
                                      const cuuint32_t (&box)[2], CUtensorMapSwizzle swizzle) {
-  static void* encode = nullptr;
-  if (encode == nullptr) {
-    cudaDriverEntryPointQueryResult found;
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found);
-    if (error != cudaSuccess) return error;
-    if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-  }
+  void* encode = nullptr;  // of the driver, which nothing links with
+  cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault);
+  if (error == cudaSuccess && encode == nullptr) error = cudaErrorNotSupported;  // a driver before 12.0
+  if (error != cudaSuccess) return error;
+
   cuuint64_t strides[2] = {sizeof(half)};  // in bytes
   for (int axis = 1; axis < 2; ++axis) strides[axis] = strides[axis - 1] * extents[axis - 1];
   const cuuint32_t steps[2] = {1, 1};
@@ -335,17 +326,16 @@ static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const c
 
 // Enqueues C = max(A @ B, 0) on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, cudaStream_t stream) {
-  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+  if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return cudaErrorInvalidValue;
 
   CUtensorMap map_A = {}, map_B = {}, map_C = {};
-  cudaError_t error = encode_tensor_map(&map_A, A, {kK, kM}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
+  cudaError_t error = cudaFuncSetAttribute(matmul_relu, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error == cudaSuccess)
+    error = encode_tensor_map(&map_A, A, {kK, kM}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_B, B, {kN, kK}, {kSwizzleColumns, kBlockK}, CU_TENSOR_MAP_SWIZZLE_128B);
   if (error == cudaSuccess)
     error = encode_tensor_map(&map_C, C, {kN, kM}, {kSwizzleColumns, kBlockM}, CU_TENSOR_MAP_SWIZZLE_128B);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(matmul_relu, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
 
   matmul_relu<<<kTilesBx * kTilesBy, kThreads, kSharedBytes, stream>>>(map_A, map_B, map_C);

@@ -85,7 +85,7 @@ struct alignas(1024) SharedStorage {{
 {banner("kernel")}
 
 extern "C" __global__ void {attributes}__launch_bounds__({threads}) {name}({parameters}) {{
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int thread = threadIdx.x;
 {body}}}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import Line
@@ -63,16 +63,31 @@ class Constants:
     def lines(self, names: Iterable[str]) -> list[Line]:
         """Their definitions in the model's order."""
         wanted = set(names)
-        return [
-            line for name, constant in self._known.items() if name in wanted for line in _definition(constant)
-        ]
+        groups: list[list[Constant]] = []
+        for constant in (constant for name, constant in self._known.items() if name in wanted):
+            if groups and _share_line([*groups[-1], constant]):
+                groups[-1].append(constant)
+            else:
+                groups.append([constant])
+        return [line for group in groups for line in _definition(group)]
 
 
-def _definition(constant: Constant) -> list[Line]:
-    code = f"constexpr {constant.type_name} {constant.name} = {expression_text(constant.value)};"
-    if constant.comment and not fits(code, constant.comment, 0):
-        return [Line("", constant.comment), Line(code)]
-    return [Line(code, constant.comment)]
+def _share_line(constants: Sequence[Constant]) -> bool:
+    alike = len({(constant.type_name, constant.comment) for constant in constants}) == 1
+    marked = all(constant.shares_line for constant in constants)
+    return alike and marked and fits(_declaration(constants), constants[0].comment, 0)
+
+
+def _declaration(constants: Sequence[Constant]) -> str:
+    values = [f"{constant.name} = {expression_text(constant.value)}" for constant in constants]
+    return f"constexpr {constants[0].type_name} {', '.join(values)};"
+
+
+def _definition(constants: Sequence[Constant]) -> list[Line]:
+    code, comment = _declaration(constants), constants[0].comment
+    if comment and not fits(code, comment, 0):
+        return [Line("", comment), Line(code)]
+    return [Line(code, comment)]
 
 
 def storage_lines(model: KernelModel, uses_shared_bytes: bool) -> list[Line]:

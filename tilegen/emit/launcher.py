@@ -18,7 +18,6 @@ from tilegen.model.expressions import (
     Name,
     Operation,
     Prefix,
-    Reinterpret,
     StaticCast,
     Ternary,
 )
@@ -158,12 +157,8 @@ def _alignment_checks(model: KernelModel, refuse: CStmt) -> list[CStmt]:
     wanted = {tensor.alignment for tensor in model.tensors if tensor.alignment > tensor.dtype.bits // 8}
     for alignment in sorted(wanted, reverse=True):
         aligned = [Name(tensor.name) for tensor in model.tensors if tensor.alignment == alignment]
-        addresses = [Reinterpret("u64", name, dereference=False) for name in aligned]
-        name = "addresses" if len(wanted) == 1 else f"addresses_{alignment}"
-        checked: CExpr = Name(name) if len(addresses) > 1 else addresses[0]
-        if len(addresses) > 1:
-            statements.append(Declare("u64", name, _joined("|", addresses), const=True))
-        misaligned = Operation("!=", Operation("%", checked, Literal(alignment)), Literal(0))
+        addresses = _joined("|", [StaticCast("u64", name, functional=True) for name in aligned])
+        misaligned = Operation("!=", Operation("%", addresses, Literal(alignment)), Literal(0))
         statements.append(IfC(misaligned, (refuse,)))
     return statements
 
@@ -247,8 +242,9 @@ class _Grid:
         if self._asks_device:
             return [*cleared]
         counted = self._declared()
-        if self._tiles is not None:
-            counted = [Declare("u64", "tiles", _in_64_bits(self._tiles, self._model), const=True)]
+        if self._tiles is not None:  # constant ones need no check: they are named where they are used
+            constant = self._constant(self._tiles)
+            counted = [] if constant else [self._named("tiles", self._tiles)]
         if not cleared:
             return [*counted, *self._nothing_to_do(), *self._refusals()]
         return [*counted, *self._refusals(), Blank(), *cleared, Blank(), *self._nothing_to_do()]
@@ -258,17 +254,18 @@ class _Grid:
         if not self._model.launch.uses_multiprocessors:
             return []
         checks = [*self._nothing_to_do(), *self._refusals()] if self._asks_device else []
-        resident = (
-            _without_min(_in_64_bits(self._resident, self._model)) if self._resident is not None else None
-        )
-        named = [Declare("u64", "resident", resident, const=True)] if resident is not None else []
+        named: list[CStmt] = []
+        if self._tiles is not None and self._constant(self._tiles):
+            named.append(self._named("tiles", self._tiles))
+        if self._resident is not None:
+            named.append(self._named("resident", self._resident))
         return [*named, *self._declared(), *checks]
 
+    def _named(self, name: str, count: CExpr) -> CStmt:
+        return Declare("u64", name, _without_min(_in_64_bits(count, self._model)), const=True)
+
     def _declared(self) -> list[CStmt]:
-        return [
-            Declare("u64", name.name, _without_min(_in_64_bits(extent, self._model)), const=True)
-            for name, extent, _ in self._variable()
-        ]
+        return [self._named(name.name, extent) for name, extent, _ in self._variable()]
 
     def _refusals(self) -> list[CStmt]:
         """Returns where there is more than a launch can do."""
@@ -339,8 +336,11 @@ def _clears(model: KernelModel, dialect: Dialect, scratch: bool) -> list[CExpr]:
 
 def _calls(model: KernelModel, dialect: Dialect) -> list[CExpr]:
     """The runtime calls that must succeed before the launch, in order."""
-    calls = encode_calls(model)
+    calls: list[CExpr] = []
     prefix = dialect.prefix
+    if dialect.language == "cuda" and model.launch.shared_bytes > _STATIC_SHARED_BYTES:
+        limit = Name("cudaFuncAttributeMaxDynamicSharedMemorySize")
+        calls.append(CallC(Name("cudaFuncSetAttribute"), (Name(model.name), limit, Name("kSharedBytes"))))
     if model.launch.uses_multiprocessors:
         attribute = "cudaDevAttrMultiProcessorCount"
         if dialect.language == "hip":
@@ -348,10 +348,7 @@ def _calls(model: KernelModel, dialect: Dialect) -> list[CExpr]:
         calls.append(CallC(Name(f"{prefix}GetDevice"), (Name("&device"),)))
         arguments = (Name("&multiprocessors"), Name(attribute), Name("device"))
         calls.append(CallC(Name(f"{prefix}DeviceGetAttribute"), arguments))
-    if dialect.language == "cuda" and model.launch.shared_bytes > _STATIC_SHARED_BYTES:
-        limit = Name("cudaFuncAttributeMaxDynamicSharedMemorySize")
-        calls.append(CallC(Name("cudaFuncSetAttribute"), (Name(model.name), limit, Name("kSharedBytes"))))
-    return calls
+    return [*calls, *encode_calls(model)]
 
 
 def _map_declarations(model: KernelModel) -> list[CStmt]:

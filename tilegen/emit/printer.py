@@ -211,6 +211,7 @@ def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) 
 def _for(loop: ForC, language: str, indent: int) -> list[Line]:
     condition = loop.condition or Operation("<", Name(loop.variable), loop.stop)
     head = f"{loop.type_name} {loop.variable} = {expression_text(loop.start)}"
+    head += f", {loop.turns} = 0" if loop.turns else ""
     test = "" if condition == Literal(True, "bool") else f" {expression_text(condition)}"
     opening = f"for ({head};{test}; {_advance(loop)})"
     lines = _block(opening, loop.comment, loop.body, language, indent)
@@ -232,11 +233,15 @@ def _unrolls_itself(loop: ForC) -> bool:
 
 
 def _advance(loop: ForC) -> str:
+    steps = [f"++{loop.turns}"] if loop.turns else []
     match loop.step:
+        case Literal(0):
+            pass
         case None | Literal(1):
-            return f"++{loop.variable}"
+            steps.insert(0, f"++{loop.variable}")
         case step:
-            return f"{loop.variable} += {expression_text(step)}"
+            steps.insert(0, f"{loop.variable} += {expression_text(step)}")
+    return ", ".join(steps)
 
 
 def _if(branch: IfC, language: str, indent: int) -> list[Line]:

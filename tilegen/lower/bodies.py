@@ -71,12 +71,11 @@ def name_parts(context: Context, statements: tuple[Stmt, ...]) -> None:
 
 
 def _shared_reference(context: Context) -> list[CStmt]:
-    """`SharedStorage& shared = shared_storage<SharedStorage>();` where the kernel has shared memory."""
+    """`SharedStorage& shared = shared_storage();` where the kernel has shared memory."""
     if not context.members:
         return []
     context.primitive("shared_storage")
-    value = c.call("shared_storage", template=("SharedStorage",))
-    return [Declare("SharedStorage", "shared", value, reference=True)]
+    return [Declare("SharedStorage", "shared", c.call("shared_storage"), reference=True)]
 
 
 def _shared_tiles(context: Context, kernel: Kernel) -> None:

@@ -77,7 +77,7 @@ def _producer_lines(plan: Plan) -> list[str]:
         if hand_over.loop is None
         for name in hand_over.buffers
     ]
-    parts = [f"into {listed(once)} once a tile"] if once else []
+    parts = [f"{listed(once)} once a tile"] if once else []
     rings: dict[str, dict[int, list[str]]] = {}
     for hand_over in plan.hand_overs:
         if hand_over.loop is not None:
@@ -88,8 +88,8 @@ def _producer_lines(plan: Plan) -> list[str]:
             f"{count} stage{'s' if count > 1 else ''}{' each' if len(names) > 1 else ''} of {listed(names)}"
             for count, names in depths.items()
         ]
-        parts.append(f"into {listed(stages)} ahead of loop {loop}")
-    lines = [f"producer: TMA {', '.join(parts)}"] if parts else []
+        parts.append(f"{listed(stages)} ahead of loop {loop}")
+    lines = [f"producer: TMA to {', '.join(parts)}"] if parts else []
     if plan.draws_tiles:
         lines.append(
             "producer: draws the block's next tile from tile_counter, ahead of its loads for this one"

@@ -66,8 +66,9 @@ class _Search:
                     if isinstance(value, Lambda):
                         inner = self._declare([parameter for _, parameter in value.parameters], reach)
                         self.statements(cast("tuple[CStmt, ...]", value.body), inner)
-                case ForC(variable=variable, body=inside):
-                    self.statements(inside, self._declare([variable], reach))
+                case ForC(variable=variable, turns=turns, body=inside):
+                    variables = [variable, turns] if turns else [variable]
+                    self.statements(inside, self._declare(variables, reach))
                 case IfC(then=then, otherwise=otherwise):
                     self.statements(then, reach)
                     self.statements(otherwise, reach)

@@ -8,7 +8,8 @@ from tilegen.ir.nodes import Kernel, Program
 from tilegen.ir.summary import summary
 from tilegen.lower import own_k, rings
 from tilegen.lower.bodies import lower_body
-from tilegen.lower.context import Context, constant_name
+from tilegen.lower.configuration import ordered_constants
+from tilegen.lower.context import Context
 from tilegen.lower.facts import buffer_rows, pipeline_lines
 from tilegen.lower.launch import launch_of
 from tilegen.lower.ldmatrix_lanes import NAMES as LANE_NAMES
@@ -63,17 +64,6 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
         notes=(*context.decisions.notes, *context.notes),
         outputs=program.outputs,
     )
-
-
-_THREADS = ("kWarpgroup", "kConsumers", "kConsumerRows", "kConsumerColumns", own_k.CONSTANT, "kThreads")
-
-
-def ordered_constants(context: Context) -> list[Constant]:
-    """The program's parameters in their order, then who computes, then the rest in the order of its use."""
-    parameters = [constant_name(name) for name, _ in context.program.parameters]
-    first = [name for name in parameters if name not in _THREADS]
-    rank = {name: position for position, name in enumerate((*first, *_THREADS))}
-    return sorted(context.constants.values(), key=lambda constant: rank.get(constant.name, len(rank)))
 
 
 def name_threads(context: Context) -> None:

@@ -281,7 +281,8 @@ def _walk(
     """A role's walk over the block's tiles; `go_on` comes to the next one where that is drawn."""
     following = go_on(context) if context.plan.draws_tiles else []
     counter = rings.ROUND if rings.counts_tiles(context) else ""
-    whole = tiles.wrap(context, [*body, *rings.count_on(context)], following, counter)
+    counted = [*rings.counts_at(context), *body, *rings.count_on(context)]
+    whole = tiles.wrap(context, counted, following, counter)
     return [*rings.counters(context), *whole]
 
 

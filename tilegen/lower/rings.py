@@ -85,11 +85,15 @@ def _done(context: Context, loop: For) -> str:
 
 def counters(context: Context) -> list[CStmt]:
     """Declares the counts of the tiles before, ahead of the first tile."""
+    return [_count(context, loop, Number(0)) for loop in _summed_loops(context)]
+
+
+def counts_at(context: Context) -> list[CStmt]:
+    """Declares the counts that follow from the number of the tile, at its begin."""
     return [
-        Declare(
-            "int", _done(context, loop), Number(0), comment=f"iterations of {loop.var.name} in tiles before"
-        )
+        _count(context, loop, c.mul(ROUND, context.trips[loop.var.name]), const=True)
         for loop in counted_loops(context)
+        if _same_in_every_tile(context, loop)
     ]
 
 
@@ -97,14 +101,30 @@ def count_on(context: Context) -> list[CStmt]:
     """Adds a tile's iterations, behind it."""
     return [
         AssignC(Name(_done(context, loop)), context.trips[loop.var.name], "+=")
-        for loop in counted_loops(context)
+        for loop in _summed_loops(context)
     ]
 
 
 def counts_tiles(context: Context) -> bool:
     """Whether the number of a block's tile says where rings or barriers stand."""
     once = [h for h in context.plan.hand_overs if h.loop is None]
-    return context.plan.draws_tiles or any(counted(context, hand_over) for hand_over in once)
+    numbered = any(counted(context, hand_over) for hand_over in once)
+    return context.plan.draws_tiles or numbered or bool(counts_at(context))
+
+
+def _count(context: Context, loop: For, value: CExpr, const: bool = False) -> CStmt:
+    said = f"iterations of {loop.var.name} in tiles before"
+    return Declare("int", _done(context, loop), value, const=const, comment=said)
+
+
+def _summed_loops(context: Context) -> list[For]:
+    """The counted loops of which each tile has its own number of iterations."""
+    return [loop for loop in counted_loops(context) if not _same_in_every_tile(context, loop)]
+
+
+def _same_in_every_tile(context: Context, loop: For) -> bool:
+    trips = context.trips[loop.var.name]
+    return isinstance(trips, Number) or (isinstance(trips, Name) and trips.name in context.constants)
 
 
 def trip_count(context: Context, loop: For, head: LoopHead) -> tuple[list[CStmt], LoopHead]:

@@ -12,8 +12,8 @@ from tilegen.lower.context import Context
 from tilegen.lower.scalar import scalar
 from tilegen.lower.statements import lower_statements
 from tilegen.model import build as c
-from tilegen.model.expressions import CallC, CExpr, Lambda, Literal, Member, Name, Operation, Prefix
-from tilegen.model.statements import CStmt, Declare, Expression, ForC
+from tilegen.model.expressions import CallC, CExpr, Lambda, Literal, Member, Name, Operation
+from tilegen.model.statements import CStmt, Declare, ForC
 from tilegen.model.transform import rewritten_blocks
 from tilegen.model.walk import names as mentioned
 from tilegen.schedule.analysis import each_statement
@@ -54,22 +54,18 @@ class TileLoop:
         self, context: Context, body: list[CStmt], following: Sequence[CStmt] = (), round_name: str = ""
     ) -> list[CStmt]:
         """The body inside the loop over this block's tiles. `following` sets `tile` to the next one, where that is not
-        a fixed step away; `round_name` counts the block's tiles."""
+        a fixed step away; a variable `round_name` counts the block's tiles."""
         if not self.repeats:
             return body
         head = self.coordinates(context, Name("tile"))
         first, step = c.expr("blockIdx.x"), c.expr("gridDim.x")
         if following:
-            some = c.operation("<", "tile", self.count)
-            each = ForC(round_name, Literal(0), self.count, (*head, *body, *following), condition=some)
-            return [Declare("int", "tile", first), each]
+            inside = (*head, *body, *following)
+            return [ForC("tile", first, self.count, inside, step=Literal(0), turns=round_name)]
         if self.cluster > 1:
             size = cluster_constant(context)
             first, step = c.operation("/", first, size), c.operation("/", step, size)
-        if round_name:
-            following = (Expression(Prefix("++", Name(round_name))),)
-        each = ForC("tile", first, self.count, (*head, *body, *following), step=step)
-        return [Declare("int", round_name, Literal(0)), each] if round_name else [each]
+        return [ForC("tile", first, self.count, (*head, *body), step=step, turns=round_name)]
 
     def coordinates(self, context: Context, tile: CExpr) -> list[CStmt]:
         """Declares the block's coordinates for a tile number; with clusters, for a cluster's number."""

@@ -11,12 +11,16 @@ from tilegen.model.statements import CStmt
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """constexpr type_name name = value;  // comment"""
+    """constexpr type_name name = value;  // comment
+
+    Neighbours of one type and comment that all say `shares_line` stand in one declaration.
+    """
 
     name: str
     value: CExpr
     type_name: str = "int"
     comment: str = ""
+    shares_line: bool = False
 
 
 @dataclass(frozen=True, slots=True)

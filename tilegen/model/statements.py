@@ -66,7 +66,8 @@ class ForC:
     """for (int variable = start; variable < stop; variable += step) { body }
 
     `unroll`: None prints nothing, True `#pragma unroll`, an integer `#pragma unroll n`. With step 1 it prints
-    `++variable`. `condition` replaces `variable < stop`; `advance` replaces the step.
+    `++variable`, with step 0 the body moves it on. `condition` replaces `variable < stop`. `turns` is a second
+    variable, which counts them from 0.
     """
 
     variable: str
@@ -78,6 +79,7 @@ class ForC:
     comment: str = ""
     type_name: str = "int"
     condition: CExpr | None = None
+    turns: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,7 @@ using fp32x16 = float __attribute__((ext_vector_type(16)));
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kBlockK = 32;
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
 constexpr int kThreads = 128;
 constexpr int kStages = 2;  // tiles in LDS: one is read while the next is filled
 constexpr int kWaves = 2;
@@ -64,10 +62,8 @@ static_assert(sizeof(SharedStorage) == 32768, "the shared memory that the header
 // --------------------------------------------------------------------------------------------- device primitives
 // clang-format off: builtins stay one a line
 
-// The block's LDS, laid out as Storage
-template <class Storage>
-TILEGEN_DEVICE Storage& shared_storage() {
-  __shared__ Storage storage;
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // the block's LDS
+  __shared__ SharedStorage storage;
   return storage;
 }
 
@@ -174,7 +170,7 @@ struct TileWindow {  // on a matrix whose rows are contiguous, from an origin to
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     matmul_relu(const fp16* __restrict__ A, const fp16* __restrict__ B, fp16* __restrict__ C, int M, int N, int K) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int bx = blockIdx.x;
   const int by = blockIdx.y;
   const int k_tiles = (K + kBlockK - 1) / kBlockK;
@@ -335,8 +331,7 @@ extern "C" hipError_t matmul_relu_launch(const _Float16* A, const _Float16* B, _
                                          hipStream_t stream) {
   if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return hipErrorInvalidValue;
   if (K > 8388607 || N > 8388607) return hipErrorInvalidValue;  // a window of 2 GiB or more
-  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
-  if (addresses % 16 != 0) return hipErrorInvalidValue;
+  if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return hipErrorInvalidValue;
 
   const u64 blocks_x = (u64(N) + kBlockN - 1) / kBlockN;
   const u64 blocks_y = (u64(M) + kBlockM - 1) / kBlockM;

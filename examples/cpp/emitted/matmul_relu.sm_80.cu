@@ -36,11 +36,9 @@ using u64 = unsigned long long;
 
 // --------------------------------------------------------------------------------------------- configuration
 
-constexpr int kBlockM = 128;
-constexpr int kBlockN = 128;
-constexpr int kBlockK = 32;
-constexpr int kThreads = 128;
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
 constexpr int kRasterGroup = 8;  // tile rows walked together, so that what they share stays in L2
+constexpr int kThreads = 128;
 constexpr int kStages = 3;
 constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 
@@ -58,10 +56,9 @@ static_assert(kSharedBytes == 49152, "the shared memory that the header above st
 // cvta.to.shared: PTX ISA 9.7.9.20
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
-template <class Storage>  // the layout of dynamic shared memory
-TILEGEN_DEVICE Storage& shared_storage() {
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<Storage*>(shared_bytes);
+  return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
 // cp.async: PTX ISA 9.7.9.25
@@ -136,7 +133,7 @@ TILEGEN_DEVICE void transpose_quad(u32 (&words)[4]) {
 
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     matmul_relu(const half* __restrict__ A, const half* __restrict__ B, half* __restrict__ C, int M, int N, int K) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int bx_tiles = (N + kBlockN - 1) / kBlockN;
   const int by_tiles = (M + kBlockM - 1) / kBlockM;
   const auto [bx, by] = tile_coordinates(blockIdx.x, bx_tiles, by_tiles);
@@ -268,8 +265,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, int M, int N, int K,
                                           cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return cudaErrorInvalidValue;
-  const u64 addresses = reinterpret_cast<u64>(A) | reinterpret_cast<u64>(B) | reinterpret_cast<u64>(C);
-  if (addresses % 16 != 0) return cudaErrorInvalidValue;
+  if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return cudaErrorInvalidValue;
 
   const u64 blocks = (u64(N) + kBlockN - 1) / kBlockN * ((u64(M) + kBlockM - 1) / kBlockM);
   if (blocks == 0) return cudaSuccess;

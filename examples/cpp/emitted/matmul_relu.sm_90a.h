@@ -18,7 +18,7 @@
 // C_local    registers  fp32 [128, 128]    ((4, 8, 4), (2, 2, 16, 2)):((2, 128, 2048), (1, 1024, 8, 8192)),
 //                                            128 a thread
 //
-// Pipeline   producer: TMA into 3 stages each of A_shared and B_shared ahead of loop k
+// Pipeline   producer: TMA to 3 stages each of A_shared and B_shared ahead of loop k
 //            consumers: math by SM90_64x128x16_F32F16F16_SS
 
 #ifndef TILEGEN_MATMUL_RELU_SM_90A_H

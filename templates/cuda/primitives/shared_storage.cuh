@@ -1,5 +1,4 @@
-template <class Storage>  // the layout of dynamic shared memory
-TILEGEN_DEVICE Storage& shared_storage() {
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<Storage*>(shared_bytes);
+  return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }

@@ -1,6 +1,4 @@
-// The block's LDS, laid out as Storage
-template <class Storage>
-TILEGEN_DEVICE Storage& shared_storage() {
-  __shared__ Storage storage;
+TILEGEN_DEVICE SharedStorage& shared_storage() {  // the block's LDS
+  __shared__ SharedStorage storage;
   return storage;
 }

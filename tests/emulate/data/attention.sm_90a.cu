@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     attention(const __grid_constant__ CUtensorMap Q, const __grid_constant__ CUtensorMap K,
               const __grid_constant__ CUtensorMap V, const __grid_constant__ CUtensorMap O, float* LSE, int B, int S_q,
               int S_k, int H, int H_kv, float scale, int section_heads) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
 
   const int warpgroup = threadIdx.x / kWarpgroup;  // 0 produces, 1 and 2 consume
   const int tiles_m = (S_q + kBlockM - 1) / kBlockM;

@@ -46,7 +46,7 @@ struct alignas(1024) SharedStorage {
 
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads)
     exchange(const __grid_constant__ CUtensorMap X, const __grid_constant__ CUtensorMap Y) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const u32 rank = cluster_rank();
   const int thread = threadIdx.x;
   if (thread == 0) {

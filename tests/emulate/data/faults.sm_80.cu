@@ -45,7 +45,7 @@ TILEGEN_DEVICE int depth(const volatile char* frame, int levels) {
 
 // X [128], Y [128] written, S [1] zeroed
 extern "C" __global__ void __launch_bounds__(kThreads) faults(float* X, float* Y, float* S, int fault, int zero) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int t = threadIdx.x;
   const int lane = t % 32;
   const int i = blockIdx.x * kThreads + t;

@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   put_bits(__funnelshift_r(i, j, 5));
 
   // Matrices in registers
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   auto& matrices = shared.matrices[threadIdx.x / 32];
   const u32 fragment[4] = {i, j, i ^ j, i + j};
   u32 loaded[4], loaded_pair[2], loaded_one[1];

@@ -43,7 +43,7 @@ TILEGEN_DEVICE int swizzled(int row, int chunk) { return 8 * (chunk ^ (row / 2 %
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     matmul(const half* A, const half* B, float* C, int M, int N, int K) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   const int thread = threadIdx.x;
   const int warp = thread / 32;
   const int lane = thread % 32;

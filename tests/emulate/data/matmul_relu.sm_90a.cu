@@ -110,7 +110,7 @@ TILEGEN_DEVICE TileCoordinates tile_coordinates(int tile, int tiles_m, int tiles
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     matmul_relu(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B,
                 const __grid_constant__ CUtensorMap C, int M, int N, int K) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
 
   const int warpgroup = threadIdx.x / kWarpgroup;  // 0 produces, 1 and 2 consume
   const int tiles_m = (M + kBlockM - 1) / kBlockM;

@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     wgmma_layouts(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B,
                   const unsigned short* A_registers, float* D, int a_mn, int b_mn, int a_swizzle, int b_swizzle,
                   int bfloat, int registers) {
-  SharedStorage& shared = shared_storage<SharedStorage>();
+  SharedStorage& shared = shared_storage();
   if (threadIdx.x == 0) {
     mbarrier_init(shared.full, 1);
     fence_barrier_init();

@@ -1,4 +1,3 @@
-template <class Storage>
-TILEGEN_DEVICE Storage& shared_storage() {
-  return *static_cast<Storage*>(emulator::dynamic_shared_memory());
+TILEGEN_DEVICE SharedStorage& shared_storage() {
+  return *static_cast<SharedStorage*>(emulator::dynamic_shared_memory());
 }
