@@ -31,7 +31,8 @@ def attention(
     O = T.empty((B, S_q, H, D), T.float16)
     LSE = T.empty((B, H, S_q), T.float32)
     T.assume(H % H_kv == 0)
-    scale = LOG2E / D**0.5
+    scale = D**-0.5
+    scale_log2 = scale * LOG2E  # for exp2
     rows = T.target().shared_bytes // (2 * D)  # of Q, K and V that shared memory holds
     block_M = block_M or (192 if D <= 64 and T.target().warpgroups else 128 if rows >= 192 else 64)
     block_N = block_N or (128 if rows >= 640 else 64 if rows >= 256 else 32)
@@ -62,16 +63,16 @@ def attention(
             T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
             T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
             for i, n in T.Parallel(block_M, block_N):
-                last = T.min(bx * block_M + i + (S_k - S_q), S_k - 1) if causal else S_k - 1
-                S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
+                seen = T.min(bx * block_M + i + 1 + (S_k - S_q), S_k) if causal else S_k
+                S[i, n] = T.if_then_else(j * block_N + n < seen, S[i, n], -T.infinity(T.float32))
             T.copy(m, m_old)
             T.reduce_max(S, m, dim=1, clear=False)
             for i in T.Parallel(block_M):  # moves once exp2 has grown 256 times: O is seldom rescaled
-                m[i] = T.if_then_else((m[i] - m_old[i]) * scale > 8, m[i], m_old[i])
+                m[i] = T.if_then_else((m[i] - m_old[i]) * scale_log2 > 8, m[i], m_old[i])
             for i in T.Parallel(block_M):
-                alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
+                alpha[i] = T.exp2((m_old[i] - m[i]) * scale_log2)
             for i, n in T.Parallel(block_M, block_N):
-                S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+                S[i, n] = T.exp2(S[i, n] * scale_log2 - m[i] * scale_log2)
             T.reduce_sum(S, l_block, dim=1)
             for i in T.Parallel(block_M):
                 l[i] = l[i] * alpha[i] + l_block[i]
@@ -87,7 +88,7 @@ def attention(
             O_local[i, d] *= alpha[i]
         T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
         for i in T.Parallel(block_M):
-            LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+            LSE[b, h, bx * block_M + i] = m[i] * scale + T.log(l[i])
     return O, LSE
 
 

@@ -1,6 +1,6 @@
 // attention: O, LSE from Q, K, V                                                      HIP, gfx942
 //
-// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 a95abb61). Do not edit; regenerate with
+// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 87599955). Do not edit; regenerate with
 //   tilegen emit examples/attention.py:attention --target gfx942 --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128
 //     --dim S_k=4096 --dim H_kv=32 --set causal=True
 //
@@ -47,7 +47,7 @@ using fp32x16 = float __attribute__((ext_vector_type(16)));
 
 constexpr int kSQ = 4096, kH = 32, kD = 128, kSK = 4096, kHKv = 32;  // of the tensors' shapes
 constexpr int kBlockM = 128, kBlockN = 64;
-constexpr float kScale = 0.12751743f;
+constexpr float kScaleLog2 = 0.12751743f, kScale = 0.088388346f;
 constexpr int kThreads = 256;
 constexpr int kWaves = 4;
 
@@ -170,22 +170,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int h = blockIdx.y;
   const int b = blockIdx.z;
 
-  // attention.py:60  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+  // attention.py:61  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
   const int keys = min((bx + 1) * kBlockM, kSK);
   const int j_tiles = (keys + kBlockN - 1) / kBlockN;
   const int wave = threadIdx.x / 64;
   const int lane = threadIdx.x % 64;
   // [mi][ni][r] is row 32 * wave + lane % 32 + 32 * mi, column 8 * (lane / 32) + 32 * ni + r % 8 + 16 * (r / 8)
   float S[1][2][16];
-  float O_local[1][4][16] = {};  // attention.py:57  T.fill(O_local, 0)
+  float O_local[1][4][16] = {};  // attention.py:58  T.fill(O_local, 0)
   // [mi][ni][r] is row 32 * wave + lane % 32 + 32 * mi, column 8 * (lane / 32) + 16 * ni + r
   alignas(16) fp16 P[1][4][8];
   // [r] is element 32 * wave + lane % 32 + 32 * r
-  float m[1] = {-infinity()};  // attention.py:59  T.fill(m, -T.infinity(T.float32))
+  float m[1] = {-infinity()};  // attention.py:60  T.fill(m, -T.infinity(T.float32))
   float m_old[1], alpha[1];
-  float l[1] = {};  // attention.py:58  T.fill(l, 0)
+  float l[1] = {};  // attention.py:59  T.fill(l, 0)
 
-  // attention.py:54  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+  // attention.py:55  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
   {
     fp16x8 Q_next[8];
     const TileWindow<fp16> window = {&Q[((b * kSQ + bx * kBlockM) * kH + h) * kD], kSQ - bx * kBlockM, kD, kH * kD};
@@ -203,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
   }
 
-  // attention.py:62  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+  // attention.py:63  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
   fp16x8 K_next[4];
   const auto load_K = [&](int j) {
     const TileWindow<fp16> window = {&K[((b * kSK + j * kBlockN) * kHKv + h) * kD], kSK - j * kBlockN, kD, kHKv * kD};
@@ -223,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
   };
 
-  // attention.py:82  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+  // attention.py:83  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
   fp16x8 V_next[4];
   const auto load_V = [&](int j) {
     const TileWindow<fp16> window = {&V[((b * kSK + j * kBlockN) * kHKv + h) * kD], kSK - j * kBlockN, kD, kHKv * kD};
@@ -256,9 +256,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   block_sync_lds();
 
   // Main loop
-  // attention.py:61  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+  // attention.py:62  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
   for (int j = 0; j < j_tiles; ++j) {
-    // attention.py:63  T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
+    // attention.py:64  T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
 #pragma unroll
     for (int ni = 0; ni < 2; ++ni)
 #pragma unroll
@@ -284,23 +284,23 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       for (int ni = 0; ni < 2; ++ni) mfma_f32_32x32x8_f16(high_half(B_operand[ni]), high_half(A_operand[0]), S[0][ni]);
     }
 
-    // attention.py:66  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
-    if (j * kBlockN + kBlockN - 1 > bx * kBlockM) {  // where the mask hides something
+    // attention.py:67  S[i, n] = T.if_then_else(j * block_N + n < seen, S[i, n], -T.infinity(T.float32))
+    if (j * kBlockN + kBlockN - 1 >= bx * kBlockM + 1) {  // where the mask hides something
 #pragma unroll
       for (int ni = 0; ni < 2; ++ni)
 #pragma unroll
         for (int r = 0; r < 16; ++r) {
           const int i = 32 * wave + lane % 32;
           const int n = 8 * (lane / 32) + 32 * ni + r % 8 + 16 * (r / 8);
-          const int last = min(bx * kBlockM + i, 4095);
-          S[0][ni][r] = j * kBlockN + n <= last ? S[0][ni][r] : -infinity();
+          const int seen = min(bx * kBlockM + i + 1, kSK);
+          S[0][ni][r] = j * kBlockN + n < seen ? S[0][ni][r] : -infinity();
         }
     }
 
-    // attention.py:67  T.copy(m, m_old)
+    // attention.py:68  T.copy(m, m_old)
     m_old[0] = m[0];
 
-    // attention.py:68  T.reduce_max(S, m, dim=1, clear=False)
+    // attention.py:69  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
     for (int ni = 0; ni < 2; ++ni)
 #pragma unroll
@@ -308,33 +308,33 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         m[0] = fmaxf(m[0], fmaxf(fmaxf(S[0][ni][r], S[0][ni][r + 1]), fmaxf(S[0][ni][r + 2], S[0][ni][r + 3])));
     m[0] = fmaxf(m[0], __shfl_xor(m[0], 32));
 
-    // attention.py:70  m[i] = T.if_then_else((m[i] - m_old[i]) * scale > 8, m[i], m_old[i])
-    m[0] = (m[0] - m_old[0]) * kScale > 8.0f ? m[0] : m_old[0];
-    // attention.py:72  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
-    alpha[0] = exp2f((m_old[0] - m[0]) * kScale);
+    // attention.py:71  m[i] = T.if_then_else((m[i] - m_old[i]) * scale_log2 > 8, m[i], m_old[i])
+    m[0] = (m[0] - m_old[0]) * kScaleLog2 > 8.0f ? m[0] : m_old[0];
+    // attention.py:73  alpha[i] = T.exp2((m_old[i] - m[i]) * scale_log2)
+    alpha[0] = exp2f((m_old[0] - m[0]) * kScaleLog2);
 
-    // attention.py:74  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+    // attention.py:75  S[i, n] = T.exp2(S[i, n] * scale_log2 - m[i] * scale_log2)
 #pragma unroll
     for (int ni = 0; ni < 2; ++ni)
 #pragma unroll
-      for (int r = 0; r < 16; ++r) S[0][ni][r] = exp2f(S[0][ni][r] * kScale - m[0] * kScale);
+      for (int r = 0; r < 16; ++r) S[0][ni][r] = exp2f(S[0][ni][r] * kScaleLog2 - m[0] * kScaleLog2);
 
-    // attention.py:77  l[i] = l[i] * alpha[i] + l_block[i]
+    // attention.py:78  l[i] = l[i] * alpha[i] + l_block[i]
     l[0] *= alpha[0];
 
-    // attention.py:75  T.reduce_sum(S, l_block, dim=1)
+    // attention.py:76  T.reduce_sum(S, l_block, dim=1)
 #pragma unroll
     for (int ni = 0; ni < 2; ++ni)
 #pragma unroll
       for (int r = 0; r < 16; r += 4) l[0] += S[0][ni][r] + S[0][ni][r + 1] + (S[0][ni][r + 2] + S[0][ni][r + 3]);
 
-    // attention.py:78  T.copy(S, P)
+    // attention.py:79  T.copy(S, P)
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
       for (int r = 0; r < 8; ++r) P[0][ni][r] = static_cast<fp16>(S[0][ni / 2][8 * (ni % 2) + r]);
 
-    // attention.py:81  O_local[i, d] *= alpha[i]
+    // attention.py:82  O_local[i, d] *= alpha[i]
     if (__any(alpha[0] != 1.0f)) {  // else no row of the wave asks for it
 #pragma unroll
       for (int ni = 0; ni < 4; ++ni)
@@ -342,7 +342,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         for (int r = 0; r < 16; ++r) O_local[0][ni][r] *= alpha[0];
     }
 
-    // attention.py:83  T.gemm(P, V_shared, O_local)
+    // attention.py:84  T.gemm(P, V_shared, O_local)
 #pragma unroll
     for (int step = 0; step < 4; ++step) {  // 16 k each
       fp16x8 B_operand[4];
@@ -372,20 +372,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni) hold_accumulators(O_local[0][ni]);
 
-  // attention.py:75: the lanes of a row add up the sums that each has kept
+  // attention.py:76: the lanes of a row add up the sums that each has kept
   l[0] += __shfl_xor(l[0], 32);
 
   // Epilogue
-  // attention.py:85  alpha[i] = 1 / l[i]
+  // attention.py:86  alpha[i] = 1 / l[i]
   alpha[0] = 1.0f / l[0];
 
-  // attention.py:87  O_local[i, d] *= alpha[i]
+  // attention.py:88  O_local[i, d] *= alpha[i]
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
     for (int r = 0; r < 16; ++r) O_local[0][ni][r] *= alpha[0];
 
-  // attention.py:88  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+  // attention.py:89  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
   block_sync_lds();  // O_staging lies over K_shared and V_shared
   const TileWindow<fp16> O_window = {&O[((b * kSQ + bx * kBlockM) * kH + h) * kD], kSQ - bx * kBlockM, kD, kH * kD};
   const BufferResource O_window_resource = O_window.resource<kBlockM>();
@@ -406,10 +406,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     buffer_store_b128(columns, O_window_resource, O_window.offset(32 * wave + row, 8 * (lane % 16)));
   }
 
-  // attention.py:90  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+  // attention.py:91  LSE[b, h, bx * block_M + i] = m[i] * scale + T.log(l[i])
   {
     const int i = 32 * wave + lane % 32;
-    if (lane / 32 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[0] * 0.088388346f + logf(l[0]);
+    if (lane / 32 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[0] * kScale + logf(l[0]);
   }
 }
 

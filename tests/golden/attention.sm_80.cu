@@ -1,6 +1,6 @@
 // attention: O, LSE from Q, K, V                                                      CUDA, sm_80
 //
-// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 a95abb61). Do not edit; regenerate with
+// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 87599955). Do not edit; regenerate with
 //   tilegen emit examples/attention.py:attention --target sm_80 --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128
 //     --dim S_k=4096 --dim H_kv=32 --set causal=True
 //
@@ -40,7 +40,7 @@ using u64 = unsigned long long;
 
 constexpr int kSQ = 4096, kH = 32, kD = 128, kSK = 4096, kHKv = 32;  // of the tensors' shapes
 constexpr int kBlockM = 128, kBlockN = 128;
-constexpr float kScale = 0.12751743f;
+constexpr float kScaleLog2 = 0.12751743f, kScale = 0.088388346f;
 constexpr int kThreads = 256;
 constexpr int kStages = 2;
 constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
@@ -141,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int h = blockIdx.y;
   const int b = blockIdx.z;
 
-  // attention.py:60  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+  // attention.py:61  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
   const int keys = min((bx + 1) * kBlockM, kSK);
   const int j_tiles = (keys + kBlockN - 1) / kBlockN;
   const int thread = threadIdx.x;
@@ -149,16 +149,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int lane = threadIdx.x % 32;
   // [mi][ni][r] is row 16 * warp + lane / 4 + 16 * mi + 8 * (r / 2), column 2 * (lane % 4) + 8 * ni + r % 2
   float S[1][16][4];
-  float O_local[1][16][4] = {};  // attention.py:57  T.fill(O_local, 0)
+  float O_local[1][16][4] = {};  // attention.py:58  T.fill(O_local, 0)
   // [mi][ni][r] is row 16 * warp + lane / 4 + 16 * mi + 8 * (r / 2 % 2),
   // column 2 * (lane % 4) + 16 * ni + r % 2 + 8 * (r / 4)
   alignas(4) half P[1][8][8];
   // [mi][r] is element 16 * warp + lane / 4 + 16 * mi + 8 * r
-  float m[1][2] = {{-infinity(), -infinity()}};  // attention.py:59  T.fill(m, -T.infinity(T.float32))
+  float m[1][2] = {{-infinity(), -infinity()}};  // attention.py:60  T.fill(m, -T.infinity(T.float32))
   float m_old[1][2], alpha[1][2];
-  float l[1][2] = {};  // attention.py:58  T.fill(l, 0)
+  float l[1][2] = {};  // attention.py:59  T.fill(l, 0)
 
-  // attention.py:54  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+  // attention.py:55  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
 #pragma unroll 2
   for (int mi = 0; mi < 8; ++mi) {
     const int row = 2 * warp + lane / 16 + 16 * mi;
@@ -181,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const half* V_shared_source =
       &V[i64(b) * kSK * kHKv * kD + i64(V_shared_row) * kHKv * kD + i64(h) * kD + V_shared_column];
   // Starts the loads of iteration j into a stage of the ring
-  // attention.py:62  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+  // attention.py:63  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
   const auto load_tiles = [&](int stage, int j) {
 #pragma unroll
     for (int i = 0; i < 8; ++i)
@@ -189,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
           &shared.K_shared[stage][K_shared_column / kSwizzleColumns][K_shared_row + 16 * i][K_shared_place],
           &K_shared_source[i64(j * kBlockN) * kHKv * kD + i64(16 * i) * kHKv * kD]);
 
-    // attention.py:82  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+    // attention.py:83  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       SM80_CP_ASYNC_CACHEGLOBAL::copy(
@@ -204,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   }
 
   // Main loop
-  // attention.py:61  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+  // attention.py:62  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
 #pragma unroll 1
   for (int j = 0; j < j_tiles; ++j) {
     cp_async_wait<0>();
@@ -216,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
     const int stage = j % kStages;
 
-    // attention.py:63  T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
+    // attention.py:64  T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; ++r) S[0][ni][r] = 0.0f;
@@ -239,23 +239,23 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       }
     }
 
-    // attention.py:66  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
-    if (j * kBlockN + kBlockN - 1 > bx * kBlockM) {  // where the mask hides something
+    // attention.py:67  S[i, n] = T.if_then_else(j * block_N + n < seen, S[i, n], -T.infinity(T.float32))
+    if (j * kBlockN + kBlockN - 1 >= bx * kBlockM + 1) {  // where the mask hides something
 #pragma unroll
       for (int ni = 0; ni < 16; ++ni)
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
           const int i = 16 * warp + lane / 4 + 8 * (r / 2);
           const int n = 2 * (lane % 4) + 8 * ni + r % 2;
-          const int last = min(bx * kBlockM + i, 4095);
-          S[0][ni][r] = j * kBlockN + n <= last ? S[0][ni][r] : -infinity();
+          const int seen = min(bx * kBlockM + i + 1, kSK);
+          S[0][ni][r] = j * kBlockN + n < seen ? S[0][ni][r] : -infinity();
         }
     }
 
-    // attention.py:67  T.copy(m, m_old)
+    // attention.py:68  T.copy(m, m_old)
     for (int r = 0; r < 2; ++r) m_old[0][r] = m[0][r];
 
-    // attention.py:68  T.reduce_max(S, m, dim=1, clear=False)
+    // attention.py:69  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; r += 2) m[0][r / 2] = fmaxf(m[0][r / 2], fmaxf(S[0][ni][r], S[0][ni][r + 1]));
@@ -264,39 +264,39 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       m[0][r] = fmaxf(m[0][r], __shfl_xor_sync(~0u, m[0][r], 2));
     }
 
-    // attention.py:70  m[i] = T.if_then_else((m[i] - m_old[i]) * scale > 8, m[i], m_old[i])
-    for (int r = 0; r < 2; ++r) m[0][r] = (m[0][r] - m_old[0][r]) * kScale > 8.0f ? m[0][r] : m_old[0][r];
-    // attention.py:72  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
-    for (int r = 0; r < 2; ++r) alpha[0][r] = exp2_approx((m_old[0][r] - m[0][r]) * kScale);
+    // attention.py:71  m[i] = T.if_then_else((m[i] - m_old[i]) * scale_log2 > 8, m[i], m_old[i])
+    for (int r = 0; r < 2; ++r) m[0][r] = (m[0][r] - m_old[0][r]) * kScaleLog2 > 8.0f ? m[0][r] : m_old[0][r];
+    // attention.py:73  alpha[i] = T.exp2((m_old[i] - m[i]) * scale_log2)
+    for (int r = 0; r < 2; ++r) alpha[0][r] = exp2_approx((m_old[0][r] - m[0][r]) * kScaleLog2);
 
-    // attention.py:74  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+    // attention.py:75  S[i, n] = T.exp2(S[i, n] * scale_log2 - m[i] * scale_log2)
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
-      for (int r = 0; r < 4; ++r) S[0][ni][r] = exp2_approx(S[0][ni][r] * kScale - m[0][r / 2] * kScale);
+      for (int r = 0; r < 4; ++r) S[0][ni][r] = exp2_approx(S[0][ni][r] * kScaleLog2 - m[0][r / 2] * kScaleLog2);
 
-    // attention.py:77  l[i] = l[i] * alpha[i] + l_block[i]
+    // attention.py:78  l[i] = l[i] * alpha[i] + l_block[i]
     for (int r = 0; r < 2; ++r) l[0][r] *= alpha[0][r];
 
-    // attention.py:75  T.reduce_sum(S, l_block, dim=1)
+    // attention.py:76  T.reduce_sum(S, l_block, dim=1)
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
       for (int r = 0; r < 4; r += 2) l[0][r / 2] += S[0][ni][r] + S[0][ni][r + 1];
 
-    // attention.py:78  T.copy(S, P)
+    // attention.py:79  T.copy(S, P)
 #pragma unroll
     for (int ni = 0; ni < 8; ++ni)
       for (int r = 0; r < 8; r += 2)
         *reinterpret_cast<half2*>(&P[0][ni][r]) =
             __floats2half2_rn(S[0][2 * ni + r / 4][2 * (r / 2 % 2)], S[0][2 * ni + r / 4][2 * (r / 2 % 2) + 1]);
 
-    // attention.py:81  O_local[i, d] *= alpha[i]
+    // attention.py:82  O_local[i, d] *= alpha[i]
 #pragma unroll
     for (int ni = 0; ni < 16; ++ni)
 #pragma unroll
       for (int r = 0; r < 4; ++r)
         if (alpha[0][r / 2] != 1.0f) O_local[0][ni][r] *= alpha[0][r / 2];
 
-    // attention.py:83  T.gemm(P, V_shared, O_local)
+    // attention.py:84  T.gemm(P, V_shared, O_local)
     {
       u32 b_fragment[16][2];
       const int b_row = lane % 16;                    // row of B that the lane points ldmatrix at
@@ -316,22 +316,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   }
   cp_async_wait<0>();
 
-  // attention.py:75: the lanes of a row add up the sums that each has kept
+  // attention.py:76: the lanes of a row add up the sums that each has kept
   for (int r = 0; r < 2; ++r) {
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 1);
     l[0][r] += __shfl_xor_sync(~0u, l[0][r], 2);
   }
 
   // Epilogue
-  // attention.py:85  alpha[i] = 1 / l[i]
+  // attention.py:86  alpha[i] = 1 / l[i]
   for (int r = 0; r < 2; ++r) alpha[0][r] = 1.0f / l[0][r];
 
-  // attention.py:87  O_local[i, d] *= alpha[i]
+  // attention.py:88  O_local[i, d] *= alpha[i]
 #pragma unroll
   for (int ni = 0; ni < 16; ++ni)
     for (int r = 0; r < 4; ++r) O_local[0][ni][r] *= alpha[0][r / 2];
 
-  // attention.py:88  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+  // attention.py:89  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
@@ -346,11 +346,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
           *reinterpret_cast<const uint4*>(&words[0]);
     }
 
-  // attention.py:90  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+  // attention.py:91  LSE[b, h, bx * block_M + i] = m[i] * scale + T.log(l[i])
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int i = 16 * warp + lane / 4 + 8 * r;
-    if (lane % 4 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[0][r] * 0.088388346f + logf(l[0][r]);
+    if (lane % 4 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[0][r] * kScale + logf(l[0][r]);
   }
 }
 

@@ -1,6 +1,6 @@
 // attention: O, LSE from Q, K, V                                                      CUDA, sm_90a
 //
-// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 a95abb61). Do not edit; regenerate with
+// Emitted by tilegen 0.1.0 from examples/attention.py:15 (sha256 87599955). Do not edit; regenerate with
 //   tilegen emit examples/attention.py:attention --target sm_90a --dim B=4 --dim S_q=4096 --dim H=32 --dim D=128
 //     --dim S_k=4096 --dim H_kv=32 --set causal=True
 //
@@ -49,7 +49,7 @@ using u64 = unsigned long long;
 
 constexpr int kB = 4, kSQ = 4096, kH = 32, kD = 128, kSK = 4096;  // of the tensors' shapes
 constexpr int kBlockM = 128, kBlockN = 128;
-constexpr float kScale = 0.12751743f;
+constexpr float kScaleLog2 = 0.12751743f, kScale = 0.088388346f;
 constexpr int kTilesBx = 32;                         // T.ceildiv(S_q, block_M)
 constexpr int kSection = 16;                         // blocks of the outer axes that run side by side
 constexpr int kWarpgroup = 128;                      // threads
@@ -253,21 +253,21 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         // The next tile that no block has; the first ones went by the block's index
         const int drawn = gridDim.x + atomicAdd(tile_counter, 1);
 
-        // attention.py:54  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
+        // attention.py:55  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
         mbarrier_wait(shared.Q_empty, (round % 2) ^ 1);  // passes at once the first time
         load_tile(shared.Q_shared, Q, h, bx * kBlockM, b, shared.Q_full);
 
         const int keys = min((bx + 1) * kBlockM, kSK);
         const int j_tiles = (keys + kBlockN - 1) / kBlockN;
 
-        // attention.py:61  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
+        // attention.py:62  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
 #pragma unroll 1
         for (int j = 0; j < j_tiles; ++j) {
-          // attention.py:62  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
+          // attention.py:63  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
           mbarrier_wait(shared.K_empty[stage_of(done + j)], phase_of(done + j) ^ 1);
           load_tile(shared.K_shared[stage_of(done + j)], K, h, j * kBlockN, b, shared.K_full[stage_of(done + j)]);
 
-          // attention.py:82  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
+          // attention.py:83  T.copy(V[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], V_shared)
           mbarrier_wait(shared.V_empty[stage_of(done + j)], phase_of(done + j) ^ 1);
           load_tile(shared.V_shared[stage_of(done + j)], V, h, j * kBlockN, b, shared.V_full[stage_of(done + j)]);
         }
@@ -299,15 +299,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     // column 2 * (lane % 4) + r % 2 + 8 * (r / 4)
     alignas(4) half Q_local[64], P[64];
     float S[64];
-    float O_local[64] = {};  // attention.py:57  T.fill(O_local, 0)
+    float O_local[64] = {};  // attention.py:58  T.fill(O_local, 0)
     // [r] is element kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r
-    float m[2] = {-infinity(), -infinity()};  // attention.py:59  T.fill(m, -T.infinity(T.float32))
+    float m[2] = {-infinity(), -infinity()};  // attention.py:60  T.fill(m, -T.infinity(T.float32))
     float m_old[2], alpha[2];
-    float l[2] = {};  // attention.py:58  T.fill(l, 0)
+    float l[2] = {};  // attention.py:59  T.fill(l, 0)
 
     mbarrier_wait(shared.Q_full, round % 2);
 
-    // attention.py:56  T.copy(Q_shared, Q_local)
+    // attention.py:57  T.copy(Q_shared, Q_local)
 #pragma unroll
     for (int r = 0; r < 64; r += 2) {
       const int row = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2);
@@ -318,12 +318,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);  // all its threads have read Q_shared
     if (thread == 0) mbarrier_arrive(shared.Q_empty);
 
-    // attention.py:60  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
+    // attention.py:61  keys = T.min((bx + 1) * block_M + (S_k - S_q), S_k) if causal else S_k
     const int keys = min((bx + 1) * kBlockM, kSK);
     const int j_tiles = (keys + kBlockN - 1) / kBlockN;
 
     const auto issue_S = [&](int j) {
-      // attention.py:63  T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
+      // attention.py:64  T.gemm(Q_local, K_shared, S, transpose_B=True, clear_accum=True)
       mbarrier_wait(shared.K_full[stage_of(done + j)], phase_of(done + j));
       const u64 descriptor_b = descriptor_sw128(shared.K_shared[stage_of(done + j)], 0, kAtomBytes);
       warpgroup_arrive();
@@ -336,7 +336,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     };
 
     const auto issue_O_local = [&](int j) {
-      // attention.py:83  T.gemm(P, V_shared, O_local)
+      // attention.py:84  T.gemm(P, V_shared, O_local)
       mbarrier_wait(shared.V_full[stage_of(done + j)], phase_of(done + j));
       const u64 descriptor_b =
           descriptor_sw128(shared.V_shared[stage_of(done + j)], sizeof(shared.V_shared[0][0]), kAtomBytes);
@@ -349,21 +349,21 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     };
 
     const auto work_beside = [&, bx = bx](int j) {
-      // attention.py:66  S[i, n] = T.if_then_else(j * block_N + n <= last, S[i, n], -T.infinity(T.float32))
-      if (j * kBlockN + kBlockN - 1 > bx * kBlockM) {  // where the mask hides something
+      // attention.py:67  S[i, n] = T.if_then_else(j * block_N + n < seen, S[i, n], -T.infinity(T.float32))
+      if (j * kBlockN + kBlockN - 1 >= bx * kBlockM + 1) {  // where the mask hides something
 #pragma unroll
         for (int r = 0; r < 64; ++r) {
           const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * (r / 2 % 2);
           const int n = 2 * (lane % 4) + r % 2 + 8 * (r / 4);
-          const int last = min(bx * kBlockM + i, 4095);
-          S[r] = j * kBlockN + n <= last ? S[r] : -infinity();
+          const int seen = min(bx * kBlockM + i + 1, kSK);
+          S[r] = j * kBlockN + n < seen ? S[r] : -infinity();
         }
       }
 
-      // attention.py:67  T.copy(m, m_old)
+      // attention.py:68  T.copy(m, m_old)
       for (int r = 0; r < 2; ++r) m_old[r] = m[r];
 
-      // attention.py:68  T.reduce_max(S, m, dim=1, clear=False)
+      // attention.py:69  T.reduce_max(S, m, dim=1, clear=False)
 #pragma unroll
       for (int r = 0; r < 64; r += 2) m[r / 2 % 2] = fmaxf(m[r / 2 % 2], fmaxf(S[r], S[r + 1]));
       for (int r = 0; r < 2; ++r) {
@@ -371,25 +371,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         m[r] = fmaxf(m[r], __shfl_xor_sync(~0u, m[r], 2));
       }
 
-      // attention.py:70  m[i] = T.if_then_else((m[i] - m_old[i]) * scale > 8, m[i], m_old[i])
-      for (int r = 0; r < 2; ++r) m[r] = (m[r] - m_old[r]) * kScale > 8.0f ? m[r] : m_old[r];
-      // attention.py:72  alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
-      for (int r = 0; r < 2; ++r) alpha[r] = exp2_approx((m_old[r] - m[r]) * kScale);
-      // attention.py:74  S[i, n] = T.exp2(S[i, n] * scale - m[i] * scale)
+      // attention.py:71  m[i] = T.if_then_else((m[i] - m_old[i]) * scale_log2 > 8, m[i], m_old[i])
+      for (int r = 0; r < 2; ++r) m[r] = (m[r] - m_old[r]) * kScaleLog2 > 8.0f ? m[r] : m_old[r];
+      // attention.py:73  alpha[i] = T.exp2((m_old[i] - m[i]) * scale_log2)
+      for (int r = 0; r < 2; ++r) alpha[r] = exp2_approx((m_old[r] - m[r]) * kScaleLog2);
+      // attention.py:75  S[i, n] = T.exp2(S[i, n] * scale_log2 - m[i] * scale_log2)
 #pragma unroll
-      for (int r = 0; r < 64; ++r) S[r] = exp2_approx(S[r] * kScale - m[r / 2 % 2] * kScale);
-      // attention.py:77  l[i] = l[i] * alpha[i] + l_block[i]
+      for (int r = 0; r < 64; ++r) S[r] = exp2_approx(S[r] * kScaleLog2 - m[r / 2 % 2] * kScaleLog2);
+      // attention.py:78  l[i] = l[i] * alpha[i] + l_block[i]
       for (int r = 0; r < 2; ++r) l[r] *= alpha[r];
-      // attention.py:75  T.reduce_sum(S, l_block, dim=1)
+      // attention.py:76  T.reduce_sum(S, l_block, dim=1)
 #pragma unroll
       for (int r = 0; r < 64; r += 2) l[r / 2 % 2] += S[r] + S[r + 1];
     };
 
-    const auto work_after = [&]() {  // attention.py:78  T.copy(S, P)
+    const auto work_after = [&]() {  // attention.py:79  T.copy(S, P)
 #pragma unroll
       for (int r = 0; r < 64; r += 2) *reinterpret_cast<half2*>(&P[r]) = __floats2half2_rn(S[r], S[r + 1]);
 
-      // attention.py:81  O_local[i, d] *= alpha[i]
+      // attention.py:82  O_local[i, d] *= alpha[i]
       if (__any_sync(~0u, alpha[0] != 1.0f || alpha[1] != 1.0f)) {  // else no row of the warp asks for it
 #pragma unroll
         for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
@@ -406,7 +406,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     work_after();
 
     // Main loop: S of iteration j beside O_local of the iteration before it
-    for (int j = 1; j < j_tiles; ++j) {  // attention.py:61
+    for (int j = 1; j < j_tiles; ++j) {  // attention.py:62
       named_barrier_sync(kTurnBarrier + consumer, 2 * kWarpgroup);
       issue_S(j);
       issue_O_local(j - 1);
@@ -426,21 +426,21 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     warpgroup_wait<0>();
     if (thread == 0) mbarrier_arrive(shared.V_empty[stage_of(done + j_tiles - 1)]);
 
-    // attention.py:75: the lanes of a row add up the sums that each has kept
+    // attention.py:76: the lanes of a row add up the sums that each has kept
     for (int r = 0; r < 2; ++r) {
       l[r] += __shfl_xor_sync(~0u, l[r], 1);
       l[r] += __shfl_xor_sync(~0u, l[r], 2);
     }
 
     // Epilogue
-    // attention.py:85  alpha[i] = 1 / l[i]
+    // attention.py:86  alpha[i] = 1 / l[i]
     for (int r = 0; r < 2; ++r) alpha[r] = 1.0f / l[r];
 
-    // attention.py:87  O_local[i, d] *= alpha[i]
+    // attention.py:88  O_local[i, d] *= alpha[i]
 #pragma unroll
     for (int r = 0; r < 64; ++r) O_local[r] *= alpha[r / 2 % 2];
 
-    // attention.py:88  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
+    // attention.py:89  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
     if (thread == 0) tma_store_wait_read();  // O_shared of the previous tile has been read
     named_barrier_sync(kWarpgroupBarrier + consumer, kWarpgroup);
     const int row = kConsumerRows * consumer + 16 * warp + lane % 16;
@@ -460,11 +460,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       tma_store_commit();
     }
 
-    // attention.py:90  LSE[b, h, bx * block_M + i] = m[i] * (scale / LOG2E) + T.log(l[i])
+    // attention.py:91  LSE[b, h, bx * block_M + i] = m[i] * scale + T.log(l[i])
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int i = kConsumerRows * consumer + 16 * warp + lane / 4 + 8 * r;
-      if (lane % 4 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[r] * 0.088388346f + logf(l[r]);
+      if (lane % 4 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[r] * kScale + logf(l[r]);
     }
     done += j_tiles;
 
