@@ -187,3 +187,37 @@ def test_what_nobody_reads_is_not_computed(target: str, require_tool: Any) -> No
     names = ("flags", "kept", "total", "largest", "table", "spare")
     assert all(any(f"nothing reads {name}" in reason for reason in files.plan.reasons) for name in names)
     build_cuda(files.source, files.target)  # warnings are errors
+
+
+def sides(X, spare: str = ""):
+    """One side of the branch works for nobody, or both do."""
+    X: T.Tensor((4, 64), T.float32)
+    Y = T.empty((4, 64), T.float32)
+    with T.Kernel(4, threads=64) as b:
+        x = T.alloc_fragment((64,), T.float32)
+        spared = T.alloc_fragment((64,), T.float32)
+        T.copy(X[b, 0], x)
+        if b >= 2:
+            if spare == "then":
+                T.copy(x, spared)
+            else:
+                for i in T.Parallel(64):
+                    x[i] += 1
+        else:
+            if spare == "otherwise":
+                T.copy(x, spared)
+            else:
+                for i in T.Parallel(64):
+                    x[i] += 2
+        T.copy(x, Y[b, 0])
+    return Y
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+@pytest.mark.parametrize("spare", ["then", "otherwise", ""])
+def test_the_other_side_of_a_branch_runs_when_it_did(spare: str, target: str, require_tool: Any) -> None:
+    require_tool("host_compiler")
+    x = np.arange(256, dtype=np.float32).reshape(4, 64)
+    files = generate(parse(sides, {}, {"spare": spare}), target)
+    added = np.array([2 * (spare != "otherwise")] * 2 + [1 * (spare != "then")] * 2, np.float32)
+    np.testing.assert_array_equal(run(files.source, files.manifest, [x]), x + added[:, None])

@@ -4,6 +4,8 @@
 
 from collections.abc import Callable
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import tilegen
@@ -172,3 +174,37 @@ def test_arguments_that_the_kernel_does_not_use_give_no_warning(require_tool: Ca
     else:
         require_tool("hip")
         build_hip(emission.source, emission.target)
+
+
+@tilegen.jit
+def truths(X, dtype=T.float16):
+    """Whether elements differ from 0, alone and along a row."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), dtype)
+    Y = T.empty((M, N), T.bool_)
+    Z = T.empty((M,), T.int32)
+    with T.Kernel(T.ceildiv(M, 16), threads=128) as b:
+        x = T.alloc_fragment((16, N), dtype)
+        z = T.alloc_fragment((16,), T.int32)
+        T.copy(X[b * 16, 0], x)
+        T.reduce_any(x, z, dim=1)
+        T.copy(z, Z[b * 16])
+        for i, j in T.Parallel(16, N):
+            Y[b * 16 + i, j] = T.cast(x[i, j], T.bool_)
+    return Y, Z
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a", "gfx942"])
+@pytest.mark.parametrize(
+    "name", ["float8_e4m3fn", "float8_e5m2", "bfloat16", "float16", "float64", "int8", "uint16"]
+)
+def test_truth_of_every_type(name: str, target: str, require_tool: Callable[[str], None]) -> None:
+    require_tool("host_compiler")
+    if target.startswith("gfx") and name.startswith("float8"):
+        pytest.skip("no C++ type")
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 2, (20, 64)) * (rng.random((20, 64)) < 0.02)
+    x = x.astype(getattr(ml_dtypes, name, name))
+    y, z = truths.emit(T.Tensor(x.shape, name), target=target, dtype=getattr(T, name)).emulate(x)
+    np.testing.assert_array_equal(y, x.astype(np.float64) != 0)
+    np.testing.assert_array_equal(z, (x.astype(np.float64) != 0).any(1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tilegen.ir.build import negate
+from tilegen.ir.build import logical_not
 from tilegen.ir.effects import blocks_of, expressions_of
 from tilegen.ir.nodes import (
     Buffer,
@@ -92,7 +92,7 @@ def _without(statements: tuple[Stmt, ...], unread: frozenset[str]) -> tuple[Stmt
                 if not _does(first) and not _does(second):
                     continue
                 if not _does(first):
-                    statement = If(negate(condition), second, (), statement.location)
+                    statement = If(logical_not(condition), second, (), statement.location)
                 elif (first, second) != (then, otherwise):
                     statement = replace(statement, then=first, otherwise=second)
             case _:

@@ -1,6 +1,6 @@
-"""Where the threads of a block must meet: between a store to shared memory and the accesses of other threads.
+"""Where the threads of a block must meet: between a store to shared or global memory and the accesses of other threads.
 
-For each shared buffer it is tracked how threads wrote and read it since the last barrier. A barrier goes before a
+For each buffer it is tracked how threads wrote and read it since the last barrier. A barrier goes before a
 statement that reads what was written, or writes what was written or read, unless every thread only meets elements of
 its own. Loops are walked until nothing changes, so that the end of an iteration meets the start of the next.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.inference.fragment import Fragment
@@ -33,6 +34,7 @@ from tilegen.ir.traversal import free_vars, substitute
 from tilegen.ir.walk import subexpressions
 from tilegen.lower.context import Context
 from tilegen.lower.matrix_store import matrices_of
+from tilegen.lower.tensor_touches import Tensors, TensorTouches, tensors_of
 from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
 from tilegen.schedule.analysis import each_statement, loaded, reads, writes
@@ -44,33 +46,37 @@ Touch = tuple[Fragment, tuple[Expr, ...]] | None
 """Which thread touches which element: the partition of the loop and the indices over its variables, called by their
 position; None where that is not known, or where several threads touch an element."""
 Touches = dict[str, tuple[Touch, ...]]  # by buffer
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class _Pending:
-    """How shared buffers were touched since the last barrier; `unfenced` are those that threads wrote since the last
-    barrier with a proxy fence."""
+    """How shared buffers and tensors were touched since the last barrier; `unfenced` are those that threads wrote since
+    the last barrier with a proxy fence."""
 
     written: Touches = field(default_factory=dict)
     read: Touches = field(default_factory=dict)
     unfenced: dict[str, None] = field(default_factory=dict)
+    tensors: TensorTouches = field(default_factory=dict)
 
     def copy(self) -> _Pending:
-        return _Pending(dict(self.written), dict(self.read), dict(self.unfenced))
+        return _Pending(dict(self.written), dict(self.read), dict(self.unfenced), dict(self.tensors))
 
     def join(self, other: _Pending) -> None:
         _join(self.written, other.written)
         _join(self.read, other.read)
         self.unfenced.update(other.unfenced)
+        _join(self.tensors, other.tensors)
 
     def clear(self, fenced: bool = False) -> None:
         self.written.clear()
         self.read.clear()
+        self.tensors.clear()
         if fenced:
             self.unfenced.clear()
 
 
-def _join(into: Touches, more: Touches) -> None:
+def _join(into: dict[str, tuple[T, ...]], more: dict[str, tuple[T, ...]]) -> None:
     for name, touches in more.items():
         into[name] = tuple(dict.fromkeys((*into.get(name, ()), *touches)))
 
@@ -116,7 +122,10 @@ def place_barriers(kernel: Kernel, decisions: Decisions, plan: Plan, target: Tar
 
     fenced = plan.stages if plan.kind == "register_prefetch" else PerNode[For, int]()
     # CDNA's buffer loads fill shared tiles by a distribution of their own, see tilegen.schedule.tile_copy.
-    placement = _Placement(decisions, target, tracked, fenced, carries=plan.kind == "register_prefetch")
+    tensors = tensors_of(kernel, plan)
+    placement = _Placement(
+        decisions, target, tensors, tracked, fenced, carries=plan.kind == "register_prefetch"
+    )
     if plan.kind == "multistage":
         for loop, _ in plan.stages.items():
             filled = [copy.target.buffer.name for copy in staged_copies(kernel, loop, decisions)]
@@ -168,12 +177,14 @@ class _Placement:
         self,
         decisions: Decisions,
         target: Target,
+        tensors: Tensors,
         tracked: Callable[[str], bool],
         fenced: PerNode[For, int],
         carries: bool,
     ) -> None:
         self.decisions = decisions
         self.target = target
+        self.tensors = tensors
         self.tracked = tracked
         self.fenced = fenced
         self.carries = carries
@@ -219,10 +230,13 @@ class _Placement:
     def condition(self, statement: If, pending: _Pending) -> None:
         """What every thread reads to see which way it goes."""
         now: Touches = {b.name: (None,) for b in loaded(statement.condition) if self._is_shared(b)}
-        if statement in self.barriers or _meet(pending.written, now):
+        tensors = self.tensors.evaluated(statement.condition)
+        hazard = _meet(pending.written, now) or self.tensors.meet(pending.tensors, tensors)
+        if statement in self.barriers or hazard:
             self.barriers[statement] = False
             pending.clear()
         _join(pending.read, now)
+        _join(pending.tensors, tensors)
 
     def _is_shared(self, buffer: Buffer) -> bool:
         return buffer.scope == "shared" and self.tracked(buffer.name)
@@ -244,6 +258,8 @@ class _Placement:
         hazard |= any(_meet(pending.read, now) for now in (now_written, through))
         asynchronous = reads_asynchronously(statement, self.decisions)
         hazard |= asynchronous and any(name in pending.unfenced for name in now_read)
+        tensors = self._tensors_touched(statement)
+        hazard |= self.tensors.meet(pending.tensors, tensors)
         if statement in self.barriers or hazard:
             self.barriers[statement] = asynchronous
             pending.clear(asynchronous)
@@ -253,6 +269,13 @@ class _Placement:
         _join(pending.read, now_read)
         _join(pending.written, now_written)
         pending.unfenced.update(dict.fromkeys(now_written))
+        _join(pending.tensors, tensors)
+
+    def _tensors_touched(self, statement: Stmt) -> TensorTouches:
+        """How a statement reads and writes the tensors that the kernel writes."""
+        loop = as_loop(statement)
+        partition = None if loop is None or self.carried(statement) else self.decisions.loops.get(loop.node)
+        return self.tensors.touched(statement, partition)
 
     def _touches(self, statement: Stmt) -> tuple[Touches, Touches]:
         """How a statement reads and writes shared buffers."""

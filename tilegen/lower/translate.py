@@ -98,6 +98,8 @@ def convert(value: CExpr, source: DType, target: DType, dialect: Dialect) -> CEx
     if source == target:
         return value
     if target.kind == "bool":
+        if source.is_float and source.bits < 16:  # which have no operators
+            return convert(convert(value, source, float32, dialect), float32, target, dialect)
         return Operation(
             "!=", value, Literal(0) if source.is_integer else Literal(0.0, dialect.type_name(source))
         )

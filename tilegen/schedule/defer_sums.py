@@ -102,6 +102,8 @@ def _only_update(loop: For, reduction: Reduce, kernel: Kernel) -> ParallelFor | 
         return None
     store = update.body[0]
     total = store.buffer
+    if store.indices != update.vars or update.extents != total.shape:
+        return None  # the sums of other elements must not be added
     if total.dtype != part.dtype or not _linear(
         store.value, Load(total, store.indices), Load(part, store.indices)
     ):
@@ -141,11 +143,15 @@ def _linear(value: Expr, total: Load, part: Load) -> bool:
 
 
 def _starts_at_zero(before: tuple[Stmt, ...], update: ParallelFor) -> bool:
-    """Whether the last statement in front of the loop that touches the total clears it."""
+    """Whether the last statement in front of the loop that touches the total clears all of it."""
     store = update.body[0]
     assert isinstance(store, Store)
     touching = [s for s in before if store.buffer in (*reads(s), *writes(s))]
     if not touching:
         return False
     last = touching[-1]
-    return isinstance(last, Fill) and isinstance(last.value, Const) and last.value.value == 0
+    match last:
+        case Fill(target, Const(value=0)):
+            return target.tile == store.buffer.extents
+        case _:
+            return False

@@ -140,6 +140,8 @@ def _tightest(condition: Expr, extents: dict[str, Const]) -> Binary | None:
         corner[touched[0]] = const(0) if coefficient > 0 else _last(extents[touched[0]])
     left, right = substitute(condition.left, corner), substitute(condition.right, corner)
     result = binary(condition.op, simplify(left, {}), simplify(right, {}))
+    if any(name in extents for name in free_vars(result)):
+        return None  # what stands on both sides: it has no corner, and no name outside of the loop
     if isinstance(result, Const):
         return Binary("<=", const(0), const(0 if result.value else -1), result.dtype)
     return result if isinstance(result, Binary) else None

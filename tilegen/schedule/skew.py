@@ -7,12 +7,13 @@ iteration t - 1 run while the threads work on iteration t. Source: Shah et al., 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.expressions import Const
-from tilegen.ir.nodes import AddPartials, Copy, For, Gemm, Persistent, Stmt
-from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.ir.nodes import AddPartials, Assign, Copy, For, Gemm, If, Let, Persistent, Stmt
+from tilegen.schedule.analysis import each_statement, loaded, reads, variables, writes
 from tilegen.schedule.plan import Plan
 
 FEW = 2
@@ -50,11 +51,45 @@ def find_skew(loop: For, decisions: Decisions, plan: Plan) -> Skew | None:
         return None
     if any(buffer.scope == "shared" for s in between for buffer in (*reads(s), *writes(s))):
         return None
-    early = tuple(s for s in between if not _touches(s, held))
-    late = tuple(s for s in between if _touches(s, held))
-    if not _can_part(between, held):
+    work = [s for s in between if not isinstance(s, Let)]
+    parts = (tuple(s for s in work if _touches(s, held) == late) for late in (False, True))
+    if not _can_part(between, held) or _changes_variables(between) or _names_for((first, second), between):
         return None
+    early, late = (_with_names(part, between) for part in parts)
+    if any(loaded(s.value) for s in late if isinstance(s, Let)):
+        return None  # it may be another value by then
     return Skew(first, early, late, second)
+
+
+def _with_names(part: tuple[Stmt, ...], between: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A part of the statements with the names that it uses: both parts may need one."""
+    kept = [*part, *_names_for(part, between)]
+    return tuple(s for s in between if any(s is one for one in kept))
+
+
+def _names_for(statements: tuple[Stmt, ...], between: tuple[Stmt, ...]) -> list[Let]:
+    """The definitions of names that statements use, or the values of such names."""
+    used = set(variables(statements))
+    needed: list[Let] = []
+    for statement in reversed(between):
+        if isinstance(statement, Let) and statement.var.name in used:
+            needed.append(statement)
+            used.update(variables(statement.value))
+    return needed
+
+
+def _changes_variables(statements: tuple[Stmt, ...]) -> bool:
+    return any(
+        isinstance(s, Assign) or (isinstance(s, Let) and s.mutable) for s in _outside_loops(statements)
+    )
+
+
+def _outside_loops(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """The statements, those of branches included, but for the bodies of element-wise loops."""
+    for statement in statements:
+        yield statement
+        if isinstance(statement, If):
+            yield from _outside_loops((*statement.then, *statement.otherwise))
 
 
 def _repeats(loop: For) -> bool:

@@ -1,0 +1,147 @@
+"""Kernels of which two statements, or two iterations, touch the same elements of a tensor by different threads."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from emulation import emulated, generated, kernel_text
+
+import tilegen.language as T
+
+TARGETS = ("sm_80", "sm_90a", "gfx942")
+BARRIERS = ("__syncthreads()", "block_sync_lds();", "named_barrier_sync(kConsumerBarrier")
+ROWS, COLUMNS = 32, 64
+
+
+def stored(X, way="twice"):
+    """Rows of X, some plus 1; what other distributions wrote is written over, or read again."""
+    M = T.const("M")
+    X: T.Tensor((M, COLUMNS), T.float32)
+    Y = T.empty((M, COLUMNS), T.float32)
+    with T.Kernel(T.ceildiv(M, ROWS), threads=128) as b:
+        x = T.alloc_fragment((ROWS, COLUMNS), T.float32)
+        turned = T.alloc_fragment((COLUMNS, ROWS), T.float32)
+        other = T.alloc_shared((ROWS, COLUMNS), T.float32)
+        T.copy(X[b * ROWS, 0], x)
+        T.copy(X[b * ROWS, 0], other)
+        for j, i in T.Parallel(COLUMNS, ROWS):
+            turned[j, i] = other[i, j] + 1
+        if way == "twice":
+            T.copy(x, Y[b * ROWS, 0])
+            for j, i in T.Parallel(COLUMNS, ROWS):
+                Y[b * ROWS + i, j] = turned[j, i]
+        if way == "read again":
+            T.copy(x, Y[b * ROWS, 0])
+            for j, i in T.Parallel(COLUMNS, ROWS):
+                turned[j, i] = Y[b * ROWS + i, j] + 1
+            for j, i in T.Parallel(COLUMNS, ROWS):
+                Y[b * ROWS + i, j] = turned[j, i]
+        if way == "in a condition":
+            T.copy(x, Y[b * ROWS, 0])
+            if Y[b * ROWS, COLUMNS - 1] < 1000:
+                for j, i in T.Parallel(COLUMNS, ROWS):
+                    Y[b * ROWS + i, j] = turned[j, i]
+        if way == "in a loop":
+            for _ in T.serial(3):
+                T.copy(x, Y[b * ROWS, 0])
+                for j, i in T.Parallel(COLUMNS, ROWS):
+                    Y[b * ROWS + i, j] = turned[j, i]
+        if way == "overlapping":
+            for k in T.serial(3):
+                for i, j in T.Parallel(ROWS // 2, COLUMNS):
+                    Y[b * ROWS + k * 8 + i, j] = other[k * 8 + i, j] + k
+            for i, j in T.Parallel(ROWS, COLUMNS):
+                Y[b * ROWS + i, j] = other[i, j] + 1
+        if way == "halves":
+            T.copy(other[: ROWS // 2, :], Y[b * ROWS, 0])
+            for j, i in T.Parallel(COLUMNS, ROWS // 2):
+                Y[b * ROWS + ROWS // 2 + i, j] = other[ROWS // 2 + i, j]
+        if way == "its own":
+            T.copy(x, Y[b * ROWS, 0])
+            for i, j in T.Parallel(ROWS, COLUMNS):
+                Y[b * ROWS + i, j] = x[i, j] * 2
+        if way == "tile by tile":
+            for k in T.serial(4):
+                T.copy(other[:8, :], Y[b * ROWS + k * 8, 0])
+    return Y
+
+
+def _expected(x, way):
+    if way == "halves":
+        return x
+    if way == "its own":
+        return x * 2
+    if way == "tile by tile":
+        return x.reshape(-1, ROWS, COLUMNS)[:, np.arange(ROWS) % 8].reshape(x.shape)
+    return x + 1
+
+
+APART = ("halves", "its own", "tile by tile")
+MEETING = ("twice", "read again", "in a condition", "in a loop", "overlapping")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("schedule", ["fifo", "reverse"])
+@pytest.mark.parametrize("way", (*MEETING, *APART))
+def test_a_barrier_parts_them(
+    way: str, schedule: str, target: str, require_tool: Callable[[str], None]
+) -> None:
+    require_tool("host_compiler")
+    x = np.random.default_rng(3).integers(0, 9, (64, COLUMNS)).astype(np.float32)
+    (found,) = emulated(stored, target, [x], {"schedule": schedule}, way=way)
+    np.testing.assert_array_equal(found, _expected(x, way))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_none_stands_where_threads_keep_apart(target: str) -> None:
+    x = np.zeros((64, COLUMNS), np.float32)
+
+    def barriers(way: str) -> int:
+        text = kernel_text(generated(stored, target, [x], way=way))
+        return sum(text.count(barrier) for barrier in BARRIERS)
+
+    assert {way: barriers(way) for way in APART} == {"halves": 1, "its own": 0, "tile by tile": 1}
+    assert barriers("twice") == 2
+
+
+def product(A, B, more="add", block=64):
+    """A @ B by accumulators whose lanes exchange what they store, touched again by the threads that hold it."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=256) as (bx, by):
+        a = T.alloc_shared((block, 32), T.float16)
+        b = T.alloc_shared((32, block), T.float16)
+        c = T.alloc_fragment((block, block), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(A[by * block, k * 32], a)
+            T.copy(B[k * 32, bx * block], b)
+            T.gemm(a, b, c)
+            if more == "every iteration":
+                T.copy(c, C[by * block, bx * block])
+        T.copy(c, C[by * block, bx * block])
+        if more == "add":
+            for i, j in T.Parallel(block, block):
+                C[by * block + i, bx * block + j] = c[i, j] + C[by * block + i, bx * block + j]
+    return C
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("more", ["add", "every iteration"])
+def test_lanes_that_exchange_what_they_store(
+    more: str, target: str, require_tool: Callable[[str], None]
+) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(-1, 2, shape).astype(np.float16) for shape in ((128, 96), (96, 128)))
+    for schedule in ("fifo", "reverse"):
+        (found,) = emulated(
+            product, target, [a, b], {"schedule": schedule, "asynchronous": "lazy"}, more=more
+        )
+        np.testing.assert_array_equal(found, (2 if more == "add" else 1) * (a.astype(np.float64) @ b))
