@@ -145,3 +145,65 @@ def test_lanes_that_exchange_what_they_store(
             product, target, [a, b], {"schedule": schedule, "asynchronous": "lazy"}, more=more
         )
         np.testing.assert_array_equal(found, (2 if more == "add" else 1) * (a.astype(np.float64) @ b))
+
+
+def updated(X, Y, first="max", second="min"):
+    """Two atomic updates of the same elements by different threads, one behind the other."""
+    M = T.const("M")
+    X: T.Tensor((M, COLUMNS), T.float32)
+    Y: T.Tensor((M, COLUMNS), T.float32)
+    with T.Kernel(T.ceildiv(M, ROWS), threads=128) as b:
+        x = T.alloc_fragment((ROWS, COLUMNS), T.float32)
+        T.copy(X[b * ROWS, 0], x)
+        for i, j in T.Parallel(ROWS, COLUMNS):
+            if first == "max":
+                T.atomic_max(Y[b * ROWS + i, j], x[i, j])
+            else:
+                T.atomic_add(Y[b * ROWS + i, j], x[i, j])
+        for i, j in T.Parallel(ROWS, COLUMNS):
+            if second == "min":
+                T.atomic_min(Y[b * ROWS + i, COLUMNS - 1 - j], x[i, j] - 1)
+            else:
+                T.atomic_add(Y[b * ROWS + i, COLUMNS - 1 - j], x[i, j])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("first", "second"), [("max", "min"), ("add", "min"), ("max", "add"), ("add", "add")]
+)
+def test_updates_that_do_not_commute_keep_their_order(
+    first: str, second: str, target: str, require_tool: Callable[[str], None]
+) -> None:
+    require_tool("host_compiler")
+    x, y = np.random.default_rng(5).integers(-9, 9, (2, 64, COLUMNS)).astype(np.float32)
+    expected = np.maximum(y, x) if first == "max" else y + x
+    expected = np.minimum(expected, x[:, ::-1] - 1) if second == "min" else expected + x[:, ::-1]
+    parameters = {"first": first, "second": second}
+    for schedule in ("fifo", "reverse"):
+        (found,) = emulated(updated, target, [x, y], {"schedule": schedule}, **parameters)
+        np.testing.assert_array_equal(found, expected)
+    text = kernel_text(generated(updated, target, [x, y], **parameters))
+    assert sum(text.count(barrier) for barrier in BARRIERS) == (first != second)
+
+
+def updated_in_place(Y, width=100):
+    """Tiles that threads do not divide evenly, read and written; neighbours are other blocks'."""
+    M, N = T.const("M, N")
+    Y: T.Tensor((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, width), T.ceildiv(M, 16), threads=128) as (bx, by):
+        y = T.alloc_shared((16, width), T.float32)
+        T.copy(Y[by * 16, bx * width], y)
+        for i, j in T.Parallel(16, width):
+            Y[by * 16 + i, bx * width + j] = y[15 - i, width - 1 - j]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("schedule", ["fifo", "reverse", "random"])
+def test_no_thread_reads_beside_its_tile(
+    schedule: str, target: str, require_tool: Callable[[str], None]
+) -> None:
+    require_tool("host_compiler")
+    y = np.random.default_rng(6).integers(0, 9, (48, 300)).astype(np.float32)
+    (found,) = emulated(updated_in_place, target, [y], {"schedule": schedule})
+    expected = y.reshape(3, 16, 3, 100)[:, ::-1, :, ::-1].reshape(y.shape)
+    np.testing.assert_array_equal(found, expected)

@@ -64,7 +64,9 @@ def reduction_steps(source: Fragment, reduction: Reduce, target: Target) -> Redu
                 reduction.location,
                 f"{reduction.source.buffer.name} is laid out as {source}: its threads cannot be halved along the "
                 "reduced axis",
-                remedy="copy it to a fragment of its own first",
+                remedy="copy it to a fragment of its own first"
+                if diagonal
+                else "give the block a number of threads that is a power of two",
             )
         if divisor >= warp:
             warps.append(ThreadDigit(divisor, mode.extent))

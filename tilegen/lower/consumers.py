@@ -148,6 +148,7 @@ class Consumers:
         """Control flow around statements of the consumers; nothing is outstanding at its borders."""
         out = self.settle(len(self.outstanding)) if self.outstanding else []
         out += self.context.comment(quoted(statement)) if isinstance(statement, If) else []
+        before = self.hazards.fork()
         match statement:
             case For():
                 head = loop_head(self.context, statement)
@@ -161,7 +162,11 @@ class Consumers:
                     )
                 )
             case If(condition, then, otherwise):
-                taken, other = self.nested_block(then), self.nested_block(otherwise)
+                taken = self.nested_block(then)
+                behind = self.hazards.fork()
+                self.hazards.go_back(before)
+                other = self.nested_block(otherwise)
+                self.hazards.join(behind)
                 test = scalar(self.context, condition, uniform_load(self.context))
                 out.append(IfC(test, taken, other, comment=remark(statement)))
             case Persistent():
@@ -170,6 +175,8 @@ class Consumers:
                 out += tiles.wrap(self.context, list(body))
             case _:
                 assert_never(statement)
+        if isinstance(statement, Persistent) or (isinstance(statement, For) and not head.runs):
+            self.hazards.join(before)  # there may be no iteration
         return out
 
     def iteration(self, statements: tuple[Stmt, ...]) -> tuple[CStmt, ...]:
@@ -308,7 +315,7 @@ class Consumers:
             Declare("int", _released(h), Literal(0), comment="the stage whose wgmma may still read it")
             for h in lagging
         ]
-        before = self.hazards.state()
+        before, skipped = self.hazards.state(), self.hazards.fork()
         self.waited.clear()
         body = self.block(loop.body)
         ran = c.operation(">", loop_variable(self.context, loop), head.start)
@@ -330,6 +337,8 @@ class Consumers:
         elif self.outstanding:
             body += self.settle(len(self.outstanding))
         body += self.hazards.end_of_iteration(before, loop.body)
+        if not head.runs:
+            self.hazards.join(skipped)
         out.append(ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment))
         if lagging or self.interleaving is not None:
             out.append(Expression(c.call("warpgroup_wait", template=(0,))))

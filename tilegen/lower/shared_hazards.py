@@ -63,6 +63,19 @@ class SharedHazards:
         """What is pending, to be compared at the end of a loop's iteration."""
         return dict(self.written), dict(self.read)
 
+    def fork(self) -> SharedHazards:
+        """What is pending here, for the other way that control may take."""
+        return SharedHazards(self.context, dict(self.written), dict(self.read), dict(self.unfenced))
+
+    def go_back(self, to: SharedHazards) -> None:
+        self.written, self.read, self.unfenced = dict(to.written), dict(to.read), dict(to.unfenced)
+
+    def join(self, other: SharedHazards) -> None:
+        """Control may also have come another way: a barrier of one way alone has parted nothing."""
+        self.written.update(other.written)
+        self.read.update(other.read)
+        self.unfenced.update(other.unfenced)
+
     def end_of_iteration(self, before: State, body: tuple[Stmt, ...]) -> list[CStmt]:
         """A barrier where the next iteration of the body would write what this one still reads, or read what it wrote,
         before its threads meet anyway."""

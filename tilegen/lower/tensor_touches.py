@@ -13,7 +13,7 @@ from tilegen.inference.loops import Access, AccessKind, Loop, as_loop
 from tilegen.ir.affine import Ranges, free_vars, interval, linear, substitute
 from tilegen.ir.effects import blocks_of
 from tilegen.ir.expressions import Expr, Load, Var, VarRole
-from tilegen.ir.nodes import AtomicTile, Copy, Kernel, Stmt, Store
+from tilegen.ir.nodes import AtomicElement, AtomicTile, Copy, Kernel, Stmt, Store
 from tilegen.ir.walk import each_statement, subexpressions
 from tilegen.lower.conversion import stored_element
 from tilegen.schedule.analysis import loaded, reads, writes
@@ -26,13 +26,14 @@ Way = Literal["staged", "as it is", "computed"]
 class TensorTouch:
     """An access of a loop over `extents`, whose variables are called by their position: %0, %1, …; without a
     `partition` it is not known which thread makes it, without `indices` not where. Lanes may exchange what they store
-    as it is, one `way` or another."""
+    as it is, one `way` or another. `operations` are those of atomic updates."""
 
     kind: AccessKind
     partition: Fragment | None = None
     indices: tuple[Expr, ...] = ()
     extents: tuple[int, ...] = ()
     way: Way = "computed"
+    operations: tuple[str, ...] = ()
 
 
 TensorTouches = dict[str, tuple[TensorTouch, ...]]  # by tensor
@@ -80,7 +81,7 @@ class Tensors:
         return {b.name: (TensorTouch("load"),) for b in loaded(condition) if b.name in self.written}
 
     def meet(self, earlier: TensorTouches, now: TensorTouches) -> bool:
-        """Whether two threads may touch one element, unless both read it or both update it atomically."""
+        """Whether two threads may touch one element, unless both read it or both update it alike."""
         return any(
             self._collide(one, other)
             for name, touches in now.items()
@@ -89,8 +90,12 @@ class Tensors:
         )
 
     def _collide(self, one: TensorTouch, other: TensorTouch) -> bool:
-        if one.kind == other.kind != "store":
-            return False
+        if (
+            one.kind == other.kind != "store"
+            and one.operations == other.operations
+            and len(one.operations) < 2
+        ):
+            return False  # loads, or updates that commute
         if not one.indices or not other.indices:
             return True
         same = one.partition is not None and one == replace(other, kind=one.kind)
@@ -150,7 +155,10 @@ def tensors_of(kernel: Kernel, plan: Plan) -> Tensors:
 def _touch(access: Access, loop: Loop, partition: Fragment | None, way: Way) -> TensorTouch:
     places = {name: Var(f"%{axis}", role="parallel") for axis, name in enumerate(loop.names)}
     indices = tuple(substitute(index, places) for index in access.indices)
-    return TensorTouch(access.kind, partition, indices, loop.extents, way)
+    updates = (s for s in each_statement(loop.body) if isinstance(s, AtomicElement))
+    operations = tuple(dict.fromkeys(s.op for s in updates if s.buffer == access.buffer))
+    atomic = operations if access.kind == "atomic" else ()
+    return TensorTouch(access.kind, partition, indices, loop.extents, way, atomic)
 
 
 def _multiples(step: int, low: int, high: int) -> list[int]:

@@ -17,7 +17,7 @@ from tilegen.ir.affine import Ranges, interval
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, Program, Region
 from tilegen.ir.types import BY_NAME
-from tilegen.schedule.analysis import loaded
+from tilegen.schedule.analysis import loaded, writes
 from tilegen.target import Target
 
 SPAN_LIMIT = 1 << 31  # bytes of a window that the mark for "outside" lies beyond
@@ -62,6 +62,9 @@ def tile_copy(
     transfer = _transfer(copy, program, decisions, target)
     if isinstance(transfer, str):
         return transfer
+    if not transfer.fragment.exact and any(source.buffer in writes(s) for s in program.kernel.body):
+        # Loads beyond the tile are discarded, but another block may be writing there.
+        return f"threads do not divide the tile evenly, and {source.buffer.name} is written by the kernel"
     size = access_bytes(copy, 0, decisions)
     return TileCopy(
         copy, transfer, size, size == PIECE_BYTES and _lands_in_lds(copy, transfer, decisions, target)
