@@ -2,6 +2,7 @@
 
 # mypy: ignore-errors
 
+import numpy as np
 import pytest
 
 import tilegen
@@ -59,3 +60,81 @@ def test_a_target_without_clusters_says_so(program, shapes, cluster, target):
 def test_too_large_a_cluster_says_what_fits():
     with pytest.raises(ProgramError, match="asks for 16 blocks a cluster, but sm_90a runs at most 8"):
         twice.emit(T.Tensor((1000,), T.float32), target="sm_90a", cluster=(16,))
+
+
+def row_sums(A, B, columns=64):
+    """A @ B and the sums of its rows, which are the business of one block a row of tiles."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    S = T.empty((M,), T.float32)
+    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, 64), threads=128, cluster_dims=(2, 1)) as (bx, by):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, columns), T.float16)
+        c = T.alloc_fragment((64, columns), T.float32)
+        s = T.alloc_fragment((64,), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+            T.copy(A[by * 64, k * 64], a)
+            T.copy(B[k * 64, bx * columns], b)
+            T.gemm(a, b, c)
+        T.reduce_sum(c, s, dim=1)
+        T.copy(s, S[by * 64])
+        T.copy(c, C[by * 64, bx * columns])
+    return C, S
+
+
+def test_blocks_beyond_the_grid_must_not_store() -> None:
+    """With one column of tiles a cluster's second block would write sums of nothing over those of the first."""
+    a, b = T.Tensor((128, 192), T.float16), T.Tensor((192, 64), T.float16)
+    with pytest.raises(
+        ProgramError, match="reach beyond the grid along bx, and the blocks there would write S"
+    ):
+        tilegen.jit(row_sums).emit(a, b, target="sm_90a")
+    even = tilegen.jit(row_sums).emit(a, T.Tensor((192, 128), T.float16), target="sm_90a")
+    assert even.manifest.cluster == (2, 1, 1)
+    for dims in ({}, {"N": 320}):  # whose last tiles begin beyond C
+        tilegen.jit(triangular).emit(target="sm_90a", dims=dims)
+
+
+def triangular(A, B, trips="along"):
+    """Products of as much of K as the block's place says."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128, cluster_dims=(2, 1)) as (bx, by):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.clear(c)
+        count = bx + 1 if trips in ("along", "named") else by + 1
+        if trips == "named":
+            count = T.min(count * 64, K) // 64
+        for k in T.Pipelined(count, num_stages=2):
+            T.copy(A[by * 64, k * 64], a)
+            T.copy(B[k * 64, bx * 64], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[by * 64, bx * 64])
+    return C
+
+
+@pytest.mark.parametrize("trips", ["along", "named", "across"])
+def test_blocks_share_loads_that_all_of_them_wait_for(trips, require_tool) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-1, 2, (256, 256)).astype(np.float16) for _ in range(2))
+    emission = tilegen.jit(triangular).emit(
+        T.Tensor(a.shape, T.float16), T.Tensor(b.shape, T.float16), target="sm_90a", trips=trips
+    )
+    assert ("multicast" in emission.source) == (trips == "across")
+    expected = np.empty((256, 256))
+    for by, bx in np.ndindex(4, 4):
+        depth = 64 * ((by if trips == "across" else bx) + 1)
+        rows, columns = slice(64 * by, 64 * by + 64), slice(64 * bx, 64 * bx + 64)
+        expected[rows, columns] = a[rows, :depth].astype(np.float64) @ b[:depth, columns]
+    for schedule in ("fifo", "reverse"):
+        np.testing.assert_array_equal(
+            emission.emulate(a, b, schedule=schedule, asynchronous="lazy"), expected
+        )

@@ -12,8 +12,10 @@ from typing import Literal
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.nodes import Copy, For, Kernel
-from tilegen.schedule.analysis import each_statement, variables
+from tilegen.ir.effects import blocks_of
+from tilegen.ir.nodes import Assign, Copy, For, If, Kernel, Let, Stmt
+from tilegen.schedule.analysis import each_statement, loaded, variables
+from tilegen.schedule.cluster_overhang import check_overhang
 from tilegen.target import Target, load_target, target_names
 
 SWIZZLE_ROWS = 8  # shares of a tile begin at whole swizzle atoms
@@ -60,6 +62,7 @@ def check_cluster(kernel: Kernel, target: Target) -> None:
             f"a cluster of {kernel.cluster} blocks does not lie along one axis of the grid",
             remedy="give cluster_dims one extent above 1, along an axis that the grid has",
         )
+    check_overhang(kernel, cluster_axis(kernel.cluster), size)
 
 
 def _clustering() -> list[str]:
@@ -79,10 +82,46 @@ def multicasts(kernel: Kernel, copies: tuple[Copy, ...], decisions: Decisions) -
     for copy in copies:
         roles = [name for name in variables(copy.source.offsets) if name not in same]
         layout = decisions.layout(copy.target.buffer)
-        if roles:
+        if roles or not _loaded_alike(kernel.body, copy, _different(kernel, along)):
             continue
         if layout.groups % size == 0:
             found.append(Multicast(copy.target.buffer.name, "groups"))
         elif layout.groups == 1 and layout.rows % (size * SWIZZLE_ROWS) == 0:
             found.append(Multicast(copy.target.buffer.name, "rows"))
     return tuple(found)
+
+
+def _different(kernel: Kernel, along: str) -> set[str]:
+    """Variables that may differ from block to block of a cluster: its axis, and what is computed from that, from memory
+    or again and again."""
+    different = {along}
+    for _ in range(2):  # a variable may be used above where it is assigned
+        for statement in each_statement(kernel.body):
+            match statement:
+                case Assign(var=var) | Let(var=var, mutable=True):
+                    different.add(var.name)
+                case Let(var=var, value=value) if _differs(value, different):
+                    different.add(var.name)
+                case For(var=var, start=start, stop=stop) if _differs((start, stop), different):
+                    different.add(var.name)
+                case _:
+                    pass
+    return different
+
+
+def _differs(expression: object, different: set[str]) -> bool:
+    return bool(loaded(expression)) or any(name in different for name in variables(expression))
+
+
+def _loaded_alike(statements: tuple[Stmt, ...], copy: Copy, different: set[str]) -> bool:
+    """Whether all blocks of a cluster come to a copy alike often: those that share a load wait for each other."""
+    for statement in statements:
+        inner = blocks_of(statement)
+        if not any(one is copy for one in each_statement((statement,))):
+            continue
+        if isinstance(statement, For) and _differs((statement.start, statement.stop), different):
+            return False
+        if isinstance(statement, If) and _differs(statement.condition, different):
+            return False
+        return all(_loaded_alike(block, copy, different) for block in inner)
+    return True
