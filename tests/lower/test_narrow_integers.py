@@ -11,6 +11,7 @@ import pytest
 
 import tilegen
 import tilegen.language as T
+from tilegen.toolchain import build_cuda
 
 TARGETS = ("sm_80", "sm_90a", "gfx942")
 
@@ -60,6 +61,31 @@ def test_they_wrap_around(dtype: type, target: str, require_tool: Callable[[str]
     with np.errstate(over="ignore"):
         expected = _expected(a, b).astype(np.int32)
     np.testing.assert_array_equal(found.emulate(a, b), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_quotients_of_what_functions_give(dtype: str, require_tool: Callable[[str], None]) -> None:
+    """nvcc's min of two shorts is an int."""
+    require_tool("nvcc")
+
+    def quotients(A, B, dtype=None):
+        N = T.const("N")
+        A: T.Tensor((N,), dtype)
+        B: T.Tensor((N,), dtype)
+        X = T.empty((N,), T.int32)
+        with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+            for i in T.Parallel(128):
+                a = A[bx * 128 + i]
+                b = B[bx * 128 + i]
+                X[bx * 128 + i] = (
+                    T.min(a, b) % 7 + T.abs(a) // 3 + (a & b) % 5 + T.if_then_else(a > 0, a, b) % b
+                )
+        return X
+
+    emission = tilegen.jit(quotients).emit(
+        T.Tensor((512,), dtype), T.Tensor((512,), dtype), target="sm_80", dtype=dtype
+    )
+    build_cuda(emission.source, emission.target)
 
 
 def test_what_stays_in_the_type_is_not_cast() -> None:

@@ -205,7 +205,14 @@ class _Translator:
         left, right = self._settled(expr.left), self._settled(expr.right)
         if self._non_negative(expr.left) and self._non_negative(expr.right):
             return Operation("/" if expr.op == "//" else "%", left, right)
-        return CallC(Name("floor_div" if expr.op == "//" else "floor_mod"), (left, right))
+        name = "floor_div" if expr.op == "//" else "floor_mod"
+        return CallC(Name(name), (self._typed(expr.left, left), self._typed(expr.right, right)))
+
+    def _typed(self, expr: Expr, value: CExpr) -> CExpr:
+        """The value in its own type, for a template that takes two of one: C++ makes ints of narrow integers."""
+        plain = isinstance(expr, Load | Var | Const | Cast) or isinstance(value, StaticCast)
+        narrow = expr.dtype.is_integer and expr.dtype.bits in (8, 16)
+        return convert(value, int32, expr.dtype, self._dialect) if narrow and not plain else value
 
     def _settled(self, expr: Expr, value: CExpr | None = None) -> CExpr:
         """The value in the range of its type: C++ computes narrow integers as int, and what asks for more than their
