@@ -94,8 +94,23 @@ def test_blocks_beyond_the_grid_must_not_store() -> None:
         tilegen.jit(row_sums).emit(a, b, target="sm_90a")
     even = tilegen.jit(row_sums).emit(a, T.Tensor((192, 128), T.float16), target="sm_90a")
     assert even.manifest.cluster == (2, 1, 1)
+    assert tilegen.jit(assumed).emit(target="sm_90a").manifest.cluster == (2, 1, 1)
     for dims in ({}, {"N": 320}):  # whose last tiles begin beyond C
         tilegen.jit(triangular).emit(target="sm_90a", dims=dims)
+
+
+def assumed(X, rounded=True):
+    """A grid of pairs of tiles, as the program says; each block stores its number."""
+    N = T.const("N")
+    X: T.Tensor((N,), T.float32)
+    Y = T.empty((N,), T.int32)
+    T.assume(N % 128 == 0)
+    with T.Kernel(T.ceildiv(N, 64) if rounded else N // 64, threads=64, cluster_dims=(2,)) as bx:
+        x = T.alloc_fragment((64,), T.float32)
+        T.copy(X[bx * 64], x)
+        for i in T.Parallel(64):
+            Y[i] = bx
+    return Y
 
 
 def triangular(A, B, trips="along"):

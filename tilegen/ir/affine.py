@@ -60,6 +60,10 @@ def divisor_of(expr: Expr, facts: Mapping[str, int]) -> int:
             value and divisor_of(left, facts) % value == 0
         ):
             return divisor_of(left, facts) // abs(int(value))
+        case Binary(
+            op="//", left=Binary(op="+", left=left, right=Const(value=rest)), right=Const(value=value)
+        ) if rest == value - 1 and divisor_of(left, facts) % value == 0:  # rounded up, and whole
+            return divisor_of(left, facts) // int(value)
     return 1
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.loops import Access, as_loop
-from tilegen.ir.affine import from_linear, interval, linear, substitute
+from tilegen.ir.affine import divisor_of, from_linear, interval, linear, substitute
 from tilegen.ir.build import const
 from tilegen.ir.effects import blocks_of
 from tilegen.ir.expressions import Binary, Const, Expr
@@ -17,10 +17,10 @@ from tilegen.ir.nodes import AtomicElement, For, Kernel, Persistent, Stmt, Store
 from tilegen.ir.walk import each_statement
 
 
-def check_overhang(kernel: Kernel, axis: int, size: int) -> None:
-    """Raises ProgramError where blocks beyond the grid would write elements of tensors."""
-    extent = kernel.grid[axis]
-    if isinstance(extent, Const) and int(extent.value) % size == 0:
+def check_overhang(kernel: Kernel, axis: int, size: int, divisors: Mapping[str, int]) -> None:
+    """Raises ProgramError where blocks beyond the grid would write elements of tensors; `divisors` are those of
+    extents."""
+    if divisor_of(kernel.grid[axis], divisors) % size == 0:
         return
     for access, location, sizes in _stores(kernel.body):
         if not _misses(access, kernel, axis, sizes):
@@ -29,8 +29,8 @@ def check_overhang(kernel: Kernel, axis: int, size: int) -> None:
                 location,
                 f"clusters of {size} blocks may reach beyond the grid along {name}, and the blocks there would write "
                 f"{access.buffer.name} as well",
-                remedy=f"make the grid's extent a multiple of {size} and known, store to a place that {name} moves by "
-                "whole tiles, or leave cluster_dims out",
+                remedy=f"make the grid's extent a multiple of {size} and say so (T.assume), store where {name} moves "
+                "by whole tiles, or leave cluster_dims out",
             )
 
 

@@ -6,6 +6,7 @@ share of it and the TMA unit delivers it to all (PTX ISA, "cp.async.bulk.tensor"
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
@@ -38,8 +39,8 @@ def cluster_axis(cluster: tuple[int, int, int]) -> int:
     return max(range(3), key=lambda axis: cluster[axis])
 
 
-def check_cluster(kernel: Kernel, target: Target) -> None:
-    """Raises ProgramError for a cluster that the target cannot run."""
+def check_cluster(kernel: Kernel, target: Target, divisors: Mapping[str, int]) -> None:
+    """Raises ProgramError for a cluster that the target cannot run; `divisors` are those of extents."""
     size = cluster_size(kernel.cluster)
     if size == 1:
         return
@@ -62,7 +63,7 @@ def check_cluster(kernel: Kernel, target: Target) -> None:
             f"a cluster of {kernel.cluster} blocks does not lie along one axis of the grid",
             remedy="give cluster_dims one extent above 1, along an axis that the grid has",
         )
-    check_overhang(kernel, cluster_axis(kernel.cluster), size)
+    check_overhang(kernel, cluster_axis(kernel.cluster), size, divisors)
 
 
 def _clustering() -> list[str]:

@@ -25,7 +25,7 @@ def plan_kernel(program: Program, target: Target, decisions: Decisions) -> Plan:
     Raises:
         ProgramError: when the kernel does not fit the target under any (shared memory, threads, registers, clusters).
     """
-    check_cluster(program.kernel, target)
+    check_cluster(program.kernel, target, decisions.divisors)
     reasons: list[str] = []
     for attempt in ATTEMPTS:
         plan = attempt(program, target, decisions)
