@@ -43,7 +43,8 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
     for position, gemm in enumerate(gemms):
         able = [family for family in FAMILIES if reasons[family][position] is None]
         if not able:
-            raise _no_family(gemm, {family: reasons[family][position] for family in FAMILIES}, target)
+            why_not = {family: reasons[family][position] for family in FAMILIES}
+            raise _no_family(gemm, why_not, threads, target)
         family = common or able[0]
         decision = family_module(family).decide(asked[position], threads, target)
         decisions.gemms[gemm] = decision
@@ -63,7 +64,7 @@ def _some_family(reasons: dict[str, list[str | None]], position: int) -> bool:
 def _sharing_k(gemm: Gemm, threads: int, target: Target) -> Gemm:
     """The gemm with warps that share its k, where that helps: they cannot share its rows and columns."""
     shared = replace(gemm, policy="sliced_k")
-    return shared if _some_family(_reasons([shared], threads, target), 0) else gemm
+    return shared if _fits(shared, threads, target) else gemm
 
 
 def _rows_beside_register_operands(gemms: list[Gemm]) -> list[Gemm]:
@@ -77,7 +78,7 @@ def _rows_beside_register_operands(gemms: list[Gemm]) -> list[Gemm]:
     ]
 
 
-def _no_family(gemm: Gemm, reasons: dict[str, str | None], target: Target) -> ProgramError:
+def _no_family(gemm: Gemm, reasons: dict[str, str | None], threads: int, target: Target) -> ProgramError:
     operands = gemm.a.buffer.dtype, gemm.b.buffer.dtype, gemm.c.buffer.dtype
     offered = [atom for atom in target.mma_atoms if target.has(atom.capability)]
     if offered and not target.mma_atoms_for(*(dtype.name for dtype in operands)):
@@ -95,8 +96,24 @@ def _no_family(gemm: Gemm, reasons: dict[str, str | None], target: Target) -> Pr
     return ProgramError(
         gemm.location,
         f"no matrix instruction of {target.name} computes this {m} x {n} x {k} gemm ({listed})",
-        remedy="change the block shape, the number of threads or the element types",
+        remedy=_remedy(gemm, threads, target),
     )
+
+
+def _remedy(gemm: Gemm, threads: int, target: Target) -> str:
+    """What makes a matrix instruction fit: another place of A or another policy, where that alone does."""
+    a = gemm.a.buffer
+    in_shared = replace(gemm, a=replace(gemm.a, buffer=replace(a, scope="shared")))
+    by_policy = replace(gemm, policy="square")
+    if a.scope == "fragment" and gemm.transpose_a and _fits(in_shared, threads, target):
+        return f"keep {a.name} in shared memory: T.copy it to a tile from T.alloc_shared, and multiply that"
+    if gemm.policy != by_policy.policy and _fits(by_policy, threads, target):
+        return "leave out the policy: T.GemmWarpPolicy.Square fits"
+    return "change the block shape, the number of threads or the element types"
+
+
+def _fits(gemm: Gemm, threads: int, target: Target) -> bool:
+    return _some_family(_reasons([gemm], threads, target), 0)
 
 
 def _fix_fragments(gemm: Gemm, decision: GemmDecision, owners: dict[str, Gemm], decisions: Decisions) -> None:
