@@ -195,7 +195,7 @@ def test_an_addition_needs_one_barrier(target: str) -> None:
     ("case", "message", "remedy"),
     [
         ({"start": 1.5}, "would count the old values of C_local 2 times", r"T\.clear\(C_local\)"),
-        ({"block_K": 16}, "2 warpgroups cannot share the k of 16", "number of threads"),
+        ({"block_K": 16}, "2 warpgroups cannot share the k of 16", "leave out the policy"),
     ],
 )
 def test_refusals(case: dict[str, Any], message: str, remedy: str) -> None:
