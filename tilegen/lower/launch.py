@@ -9,7 +9,7 @@ from tilegen.ir.printer import expression_text
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import extent_expression
 from tilegen.lower.storage import total_bytes
-from tilegen.lower.tiles import TileLoop, cluster_constant
+from tilegen.lower.tiles import TileLoop, cluster_constant, grid_constant
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import Launch, SharedMember
@@ -42,6 +42,9 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
             count = c.call("min", count, resident)
         grid = (count, one, one)
     else:
+        for axis, (blocks_along, var) in enumerate(zip(kernel.grid, kernel.block_vars, strict=True)):
+            if size == 1 and isinstance(blocks_along, Const) and blocks_along != const(1):
+                extents[axis] = grid_constant(context, kernel, axis, var.name)
         padded = [*extents, one, one][:3]
         grid = (padded[0], padded[1], padded[2])
     return Launch(
@@ -103,12 +106,12 @@ def _rounded_up(quotient: Expr) -> tuple[Expr, int] | None:
 
 def _block_text(context: Context) -> str:
     plan = context.plan
-    if plan.kind == "warp_specialised":
-        plural = "" if plan.consumers == 1 else "s"
-        return f"{plan.threads} threads = 1 producer warpgroup + {plan.consumers} consumer warpgroup{plural}"
-    warps = plan.threads // context.target.limits.warp_size
     resident = plan.blocks_per_multiprocessor
     room = f"; compiled for {resident} a multiprocessor" if resident > 1 else ""
+    if plan.kind == "warp_specialised":
+        consumers = f"{plan.consumers} consumer warpgroup{'' if plan.consumers == 1 else 's'}"
+        return f"{plan.threads} threads = 1 producer warpgroup + {consumers}{room}"
+    warps = plan.threads // context.target.limits.warp_size
     name = "waves" if context.target.language == "hip" else "warps"
     return f"{plan.threads} threads = {warps} {name}{room}"
 

@@ -251,14 +251,10 @@ def _panel_comment(order: str) -> str:
 
 def _extents(context: Context, kernel: Kernel, names: list[str]) -> tuple[CExpr, ...]:
     """The grid's extents under a name each."""
-    texts = _grid_texts(kernel)
     extents: list[CExpr] = []
-    for position, (extent, name) in enumerate(zip(kernel.grid, names, strict=True)):
-        comment = texts[position] if position < len(texts) else ""
-        if isinstance(extent, Const) and extent.name:
-            extents.append(context.literal(extent))
-        elif isinstance(extent, Const):
-            extents.append(context.constant(_tiles_constant(context, name), int(extent.value), comment))
+    for axis, (extent, name) in enumerate(zip(kernel.grid, names, strict=True)):
+        if isinstance(extent, Const):
+            extents.append(grid_constant(context, kernel, axis, name))
         elif isinstance(extent, Var):
             extents.append(scalar(context, extent))
         else:
@@ -266,6 +262,17 @@ def _extents(context: Context, kernel: Kernel, names: list[str]) -> tuple[CExpr,
             context.prologue.append(Declare("int", wanted, scalar(context, extent), const=True))
             extents.append(Name(wanted))
     return tuple(extents)
+
+
+def grid_constant(context: Context, kernel: Kernel, axis: int, name: str) -> CExpr:
+    """The name of a constant extent of the grid, along which the block's index is `name`."""
+    extent = kernel.grid[axis]
+    assert isinstance(extent, Const)
+    if extent.name:
+        return context.literal(extent)
+    texts = _grid_texts(kernel)
+    comment = texts[axis] if axis < len(texts) else ""
+    return context.constant(_tiles_constant(context, name), int(extent.value), comment)
 
 
 def _tiles_constant(context: Context, name: str) -> str:
