@@ -19,7 +19,7 @@ from tilegen.schedule.clusters import cluster_axis
 def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) -> Launch:
     """The launch of the kernel; the grid is a formula over extents and `multiprocessors`."""
     plan, kernel = context.plan, context.program.kernel
-    extents = [extent_expression(context, extent) for extent in kernel.grid]
+    extents = [_extent(context, tiles, axis) for axis in range(len(kernel.grid))]
     one: CExpr = Literal(1)
     size = plan.cluster_size
     if size > 1:
@@ -27,9 +27,6 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         whole = c.operation("-", c.operation("+", extents[axis], blocks), 1)
         extents[axis] = c.operation("*", c.operation("/", whole, blocks), blocks)
     if tiles.flat:
-        if size == 1:  # under their names, where they are constants
-            pairs = zip(kernel.grid, tiles.extents, extents, strict=True)
-            extents = [named if isinstance(extent, Const) else text for extent, named, text in pairs]
         count = extents[0]
         for extent in extents[1:]:
             count = c.operation("*", count, extent)
@@ -42,9 +39,6 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
             count = c.call("min", count, resident)
         grid = (count, one, one)
     else:
-        for axis, (blocks_along, var) in enumerate(zip(kernel.grid, kernel.block_vars, strict=True)):
-            if size == 1 and isinstance(blocks_along, Const) and blocks_along != const(1):
-                extents[axis] = grid_constant(context, kernel, axis, var.name)
         padded = [*extents, one, one][:3]
         grid = (padded[0], padded[1], padded[2])
     return Launch(
@@ -58,6 +52,17 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         min_blocks=plan.blocks_per_multiprocessor,
         uses_multiprocessors=tiles.repeats,
     )
+
+
+def _extent(context: Context, tiles: TileLoop, axis: int) -> CExpr:
+    """An extent of the grid, under its name where it is a constant."""
+    kernel = context.program.kernel
+    extent = kernel.grid[axis]
+    if not isinstance(extent, Const) or (extent == const(1) and not tiles.flat):
+        return extent_expression(context, extent)
+    if tiles.flat:
+        return tiles.blocks[axis]
+    return grid_constant(context, kernel, axis, kernel.block_vars[axis].name)
 
 
 def _grid_text(context: Context, tiles: TileLoop) -> str:

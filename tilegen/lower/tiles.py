@@ -33,6 +33,7 @@ class TileLoop:
     cluster: int = 1  # blocks
     axis: int = 0  # along which a cluster lies
     numbered: bool = False  # the launch has one axis, because another would be longer than it may be
+    blocks: tuple[CExpr, ...] = ()  # the grid's extents where the launch has one axis
 
     def body(self, kernel: Kernel) -> tuple[Stmt, ...]:
         """The statements of one tile."""
@@ -169,14 +170,15 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
     )
     loop = TileLoop(plan.persistent, ordered, (), tuple(names), size, axis, numbered)
     if loop.flat:
-        extents = list(_extents(context, kernel, names))
+        blocks = _extents(context, kernel, names)
+        extents = list(blocks)
         if size > 1:
             number = cluster_constant(context)
             whole = c.operation("-", c.operation("+", extents[axis], number), 1)
             clusters = context.name(f"{names[axis]}_clusters")
             context.prologue.append(Declare("int", clusters, c.operation("/", whole, number), const=True))
             extents[axis] = Name(clusters)
-        loop = replace(loop, extents=tuple(extents))
+        loop = replace(loop, extents=tuple(extents), blocks=blocks)
     if sections:
         _sections(context, names)
     elif ordered:
