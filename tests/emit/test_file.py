@@ -219,7 +219,7 @@ def test_one_encoder_serves_all_maps(kind: str, require_tool: Callable[[str], No
             expected = "const cuuint64_t (&extents)[1]"
     text = render(model)
     assert expected in text
-    assert text.count("static cudaError_t encode_tensor_map(") == 1
+    assert text.count("static cudaError_t encode_map(") == 1
     assert clang_format(require_tool, text) == text
     require_tool("nvcc")
     build_cuda(text, load_target("sm_90a"))

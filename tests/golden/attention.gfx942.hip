@@ -55,7 +55,7 @@ struct alignas(16) SharedStorage {
   union {
     struct {
       fp16 K_shared[kBlockN][kD];
-      fp16 V_shared[kD][kBlockN];
+      fp16 V_shared[kD][kBlockN];  // transposed
     };
     fp16 O_staging[kWaves][32][128];
   };
@@ -91,12 +91,14 @@ TILEGEN_DEVICE void buffer_store_b128(Value value, BufferResource resource, u32 
   __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, value), resource, offset, 0, 0);
 }
 
+// The halves of a lane's 8 neighbours along k: one instruction multiplies the low ones, another the high ones
 TILEGEN_DEVICE fp16x4 low_half(fp16x8 value) { return value.lo; }
 TILEGEN_DEVICE fp16x4 high_half(fp16x8 value) { return value.hi; }
 
 // v_mfma_f32_32x32x8_f16: CDNA ISA, "Matrix Arithmetic Instructions". C[32, 32] += A[32, 8] B[8, 32]. Lane l holds k
 // 4 (l / 32) + 0 ... 3 of row l % 32 of A and of column l % 32 of B, and in register r row
-// 8 (r / 4) + 4 (l / 32) + r % 4 of that column of C.
+// 8 (r / 4) + 4 (l / 32) + r % 4 of that column of C. Gemms pass their B as a and their A as b: C comes out
+// transposed, and a lane holds neighbours along a row of it.
 TILEGEN_DEVICE void mfma_f32_32x32x8_f16(fp16x4 a, fp16x4 b, float (&c)[16]) {
   fp32x16 sum;
   __builtin_memcpy(&sum, c, sizeof(sum));
@@ -105,7 +107,7 @@ TILEGEN_DEVICE void mfma_f32_32x32x8_f16(fp16x4 a, fp16x4 b, float (&c)[16]) {
 }
 
 // Keeps a block of C in accumulation registers up to here. Else the compiler moves all blocks to vector registers where
-// the loop ends, long before they are used: some 70 registers more.
+// the loop ends, long before they are used.
 TILEGEN_DEVICE void hold_accumulators(float (&c)[16]) {
   fp32x16 block;
   __builtin_memcpy(&block, c, sizeof(block));
@@ -124,7 +126,7 @@ TILEGEN_DEVICE void block_sync_lds() {
 }
 
 // What the lanes of a wave wrote to LDS, they may read after it: a wave's LDS instructions are executed in order, so
-// that only the compiler is to keep it. CDNA ISA, "Data Share Operations".
+// that only the compiler must keep that order. CDNA ISA, "Data Share Operations".
 TILEGEN_DEVICE void wave_sync_lds() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -274,6 +276,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       fp16x8 B_operand[2];
 #pragma unroll
       for (int ni = 0; ni < 2; ++ni) {
+        // so ordered that a lane gets neighbours along a row of C
         const int row = 16 * (lane / 16 % 2) + 4 * (lane / 8 % 2) + 8 * (lane / 4 % 2) + lane % 4 + 32 * ni;
         B_operand[ni] = *reinterpret_cast<const fp16x8*>(
             &shared.K_shared[row][8 * ((lane / 32 + 2 * step) ^ (row % 8) ^ (row / 2 % 8))]);
@@ -348,6 +351,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       fp16x8 B_operand[4];
 #pragma unroll
       for (int ni = 0; ni < 4; ++ni) {
+        // so ordered that a lane gets neighbours along a row of C
         const int row = 16 * (lane / 16 % 2) + 4 * (lane / 8 % 2) + 8 * (lane / 4 % 2) + lane % 4 + 32 * ni;
         B_operand[ni] = *reinterpret_cast<const fp16x8*>(
             &shared.V_shared[row][8 * ((lane / 32 + 2 * step) ^ (row % 8) ^ (row / 2 % 8) ^ (row / 8 % 8))]);
@@ -417,14 +421,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __HIPCC_RTC__
 
-constexpr int kB = 4;  // of the tensors' shapes
+constexpr int kB = 4;         // of the tensors' shapes
+constexpr int kTilesBx = 32;  // T.ceildiv(S_q, block_M)
 
 // Enqueues attention on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t attention_launch(const _Float16* Q, const _Float16* K, const _Float16* V, _Float16* O, float* LSE,
                                        hipStream_t stream) {
   if ((u64(Q) | u64(K) | u64(V) | u64(O)) % 16 != 0) return hipErrorInvalidValue;
 
-  attention<<<dim3(32, kH, kB), kThreads, 0, stream>>>(Q, K, V, O, LSE);
+  attention<<<dim3(kTilesBx, kH, kB), kThreads, 0, stream>>>(Q, K, V, O, LSE);
   return hipGetLastError();
 }
 

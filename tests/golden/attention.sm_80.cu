@@ -358,7 +358,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __CUDACC_RTC__
 
-constexpr int kB = 4;  // of the tensors' shapes
+constexpr int kB = 4;         // of the tensors' shapes
+constexpr int kTilesBx = 32;  // T.ceildiv(S_q, block_M)
 
 // Enqueues attention on the stream. Returns cudaErrorInvalidValue where the contract above is broken.
 extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half* V, half* O, float* LSE,
@@ -368,7 +369,7 @@ extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half
   cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
 
-  attention<<<dim3(32, kH, kB), kThreads, kSharedBytes, stream>>>(Q, K, V, O, LSE);
+  attention<<<dim3(kTilesBx, kH, kB), kThreads, kSharedBytes, stream>>>(Q, K, V, O, LSE);
   return cudaGetLastError();
 }
 

@@ -113,7 +113,7 @@ TILEGEN_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.rel
 // Plain writes to shared memory become visible to TMA and wgmma.
 TILEGEN_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// TMA: PTX ISA 9.7.9.27, 9.7.9.25 (groups). Elements out of range are zero when loaded, dropped when stored.
+// TMA: PTX ISA 9.7.9.27. Elements out of range are zero when loaded, dropped when stored.
 TILEGEN_DEVICE void tma_load_4d(void* tile, const CUtensorMap& map, int c0, int c1, int c2, int c3, u64& barrier) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
                "[%0], [%1, {%2, %3, %4, %5}], [%6];"
@@ -239,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       mbarrier_init(shared.V_full[stage], 1);
       mbarrier_init(shared.V_empty[stage], kConsumers);
     }
-    fence_barrier_init();
+    fence_barrier_init();  // so that TMA finds them ready
   }
   __syncthreads();
 
@@ -483,9 +483,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 constexpr int kHKv = 32;  // of the tensors' shapes
 
 // Describes a row-major tensor to the TMA unit under the 128-byte swizzle. Extents and boxes: elements, fastest first.
-static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[4],
-                                     const cuuint32_t (&box)[4]) {
-  void* encode = nullptr;  // of the driver, which nothing links with
+static cudaError_t encode_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[4],
+                              const cuuint32_t (&box)[4]) {
+  void* encode = nullptr;  // found in the driver at run time: nothing links with it
   cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault);
   if (error == cudaSuccess && encode == nullptr) error = cudaErrorNotSupported;  // a driver before 12.0
   if (error != cudaSuccess) return error;
@@ -510,11 +510,10 @@ extern "C" cudaError_t attention_launch(const half* Q, const half* K, const half
   cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error == cudaSuccess) error = cudaGetDevice(&device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (error == cudaSuccess) error = encode_tensor_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
-  if (error == cudaSuccess) error = encode_tensor_map(&map_K, K, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
-  if (error == cudaSuccess) error = encode_tensor_map(&map_V, V, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
-  if (error == cudaSuccess)
-    error = encode_tensor_map(&map_O, O, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kConsumerRows, 1});
+  if (error == cudaSuccess) error = encode_map(&map_Q, Q, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kBlockM, 1});
+  if (error == cudaSuccess) error = encode_map(&map_K, K, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
+  if (error == cudaSuccess) error = encode_map(&map_V, V, {kD, kHKv, kSK, kB}, {kSwizzleColumns, 1, kBlockN, 1});
+  if (error == cudaSuccess) error = encode_map(&map_O, O, {kD, kH, kSQ, kB}, {kSwizzleColumns, 1, kConsumerRows, 1});
   if (error == cudaSuccess) error = cudaMemsetAsync(tile_counter, 0, sizeof(*tile_counter), stream);
   if (error != cudaSuccess) return error;
 

@@ -48,7 +48,7 @@ constexpr int kWaves = 2;
 union alignas(16) SharedStorage {
   struct {
     fp16 A_shared[kStages][kBlockM][kBlockK];
-    fp16 B_shared[kStages][kBlockN][kBlockK];
+    fp16 B_shared[kStages][kBlockN][kBlockK];  // transposed
   };
   fp16 C_staging[kWaves][32][128];
 };
@@ -105,7 +105,8 @@ TILEGEN_DEVICE void wait_loads() {
 
 // v_mfma_f32_32x32x16_f16: CDNA ISA, "Matrix Arithmetic Instructions". C[32, 32] += A[32, 16] B[16, 32]. Lane l holds k
 // 8 (l / 32) + 0 ... 7 of row l % 32 of A and of column l % 32 of B, and in register r row
-// 8 (r / 4) + 4 (l / 32) + r % 4 of that column of C.
+// 8 (r / 4) + 4 (l / 32) + r % 4 of that column of C. Gemms pass their B as a and their A as b: C comes out
+// transposed, and a lane holds neighbours along a row of it.
 TILEGEN_DEVICE void mfma_f32_32x32x16_f16(fp16x8 a, fp16x8 b, float (&c)[16]) {
   fp32x16 sum;
   __builtin_memcpy(&sum, c, sizeof(sum));
@@ -114,7 +115,7 @@ TILEGEN_DEVICE void mfma_f32_32x32x16_f16(fp16x8 a, fp16x8 b, float (&c)[16]) {
 }
 
 // Keeps a block of C in accumulation registers up to here. Else the compiler moves all blocks to vector registers where
-// the loop ends, long before they are used: some 70 registers more.
+// the loop ends, long before they are used.
 TILEGEN_DEVICE void hold_accumulators(float (&c)[16]) {
   fp32x16 block;
   __builtin_memcpy(&block, c, sizeof(block));
@@ -133,7 +134,7 @@ TILEGEN_DEVICE void block_sync_lds() {
 }
 
 // What the lanes of a wave wrote to LDS, they may read after it: a wave's LDS instructions are executed in order, so
-// that only the compiler is to keep it. CDNA ISA, "Data Share Operations".
+// that only the compiler must keep that order. CDNA ISA, "Data Share Operations".
 TILEGEN_DEVICE void wave_sync_lds() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -240,6 +241,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {
+      // so ordered that a lane gets neighbours along a row of C
       const int row = 16 * (lane / 16 % 2) + 4 * (lane / 8 % 2) + 8 * (lane / 4 % 2) + lane % 4 + 32 * ni;
       B_operand[slot][ni] = *reinterpret_cast<const fp16x8*>(
           &shared.B_shared[stage][row ^ (row / 16 % 4)][8 * ((lane / 32 + 2 * step) ^ (row / 4 % 4))]);
@@ -324,11 +326,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
 #ifndef __HIPCC_RTC__
 
+constexpr int kTilesBx = 32;  // T.ceildiv(N, block_N)
+constexpr int kTilesBy = 32;  // T.ceildiv(M, block_M)
+
 // Enqueues C = max(A @ B, 0) on the stream. Returns hipErrorInvalidValue where the contract above is broken.
 extern "C" hipError_t matmul_relu_launch(const _Float16* A, const _Float16* B, _Float16* C, hipStream_t stream) {
   if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return hipErrorInvalidValue;
 
-  matmul_relu<<<dim3(32, 32), kThreads, 0, stream>>>(A, B, C);
+  matmul_relu<<<dim3(kTilesBx, kTilesBy), kThreads, 0, stream>>>(A, B, C);
   return hipGetLastError();
 }
 

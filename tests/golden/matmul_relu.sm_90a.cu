@@ -4,7 +4,7 @@
 //   tilegen emit examples/matmul.py:matmul_relu --target sm_90a --dim M=4096 --dim K=4096 --dim N=4096
 //
 // Launch     grid  32 * 32, one tile a block
-//            block 256 threads = 1 producer warpgroup + 1 consumer warpgroup
+//            block 256 threads = 1 producer warpgroup + 1 consumer warpgroup; compiled for 2 a multiprocessor
 //            dynamic shared memory 82,944 bytes; registers 128 at entry, then 40 (producer) and 216 (consumer)
 //
 // Arguments  A, B, C  fp16 [4096, 4096] row-major, 16-byte aligned
@@ -99,7 +99,7 @@ TILEGEN_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.rel
 // Plain writes to shared memory become visible to TMA and wgmma.
 TILEGEN_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// TMA: PTX ISA 9.7.9.27, 9.7.9.25 (groups). Elements out of range are zero when loaded, dropped when stored.
+// TMA: PTX ISA 9.7.9.27. Elements out of range are zero when loaded, dropped when stored.
 TILEGEN_DEVICE void tma_load_2d(void* tile, const CUtensorMap& map, int c0, int c1, u64& barrier) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
                "[%0], [%1, {%2, %3}], [%4];"
@@ -210,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
       mbarrier_init(shared.full[stage], 1);
       mbarrier_init(shared.empty[stage], kConsumers);
     }
-    fence_barrier_init();
+    fence_barrier_init();  // so that TMA finds them ready
   }
   __syncthreads();
 
@@ -308,9 +308,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
 constexpr int kM = 4096, kK = 4096, kN = 4096;  // of the tensors' shapes
 
 // Describes a row-major tensor to the TMA unit. Extents and boxes: elements, fastest first.
-static cudaError_t encode_tensor_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[2],
-                                     const cuuint32_t (&box)[2], CUtensorMapSwizzle swizzle) {
-  void* encode = nullptr;  // of the driver, which nothing links with
+static cudaError_t encode_map(CUtensorMap* map, const void* data, const cuuint64_t (&extents)[2],
+                              const cuuint32_t (&box)[2], CUtensorMapSwizzle swizzle) {
+  void* encode = nullptr;  // found in the driver at run time: nothing links with it
   cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault);
   if (error == cudaSuccess && encode == nullptr) error = cudaErrorNotSupported;  // a driver before 12.0
   if (error != cudaSuccess) return error;
@@ -330,12 +330,11 @@ extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C,
 
   CUtensorMap map_A = {}, map_B = {}, map_C = {};
   cudaError_t error = cudaFuncSetAttribute(matmul_relu, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error == cudaSuccess) error = encode_map(&map_A, A, {kK, kM}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
   if (error == cudaSuccess)
-    error = encode_tensor_map(&map_A, A, {kK, kM}, {kBlockK, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
+    error = encode_map(&map_B, B, {kN, kK}, {kSwizzleColumns, kBlockK}, CU_TENSOR_MAP_SWIZZLE_128B);
   if (error == cudaSuccess)
-    error = encode_tensor_map(&map_B, B, {kN, kK}, {kSwizzleColumns, kBlockK}, CU_TENSOR_MAP_SWIZZLE_128B);
-  if (error == cudaSuccess)
-    error = encode_tensor_map(&map_C, C, {kN, kM}, {kSwizzleColumns, kBlockM}, CU_TENSOR_MAP_SWIZZLE_128B);
+    error = encode_map(&map_C, C, {kN, kM}, {kSwizzleColumns, kBlockM}, CU_TENSOR_MAP_SWIZZLE_128B);
   if (error != cudaSuccess) return error;
 
   matmul_relu<<<kTilesBx * kTilesBy, kThreads, kSharedBytes, stream>>>(map_A, map_B, map_C);

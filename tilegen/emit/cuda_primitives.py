@@ -161,7 +161,7 @@ def _int4_context(values: Values) -> Mapping[str, object]:
 _MBARRIER = "mbarrier: PTX ISA 9.7.13.15"
 _FENCE = "fence: PTX ISA 9.7.13.4"
 _CLUSTER = "Clusters: PTX ISA 10 (%cluster_ctarank), 9.7.13.3 (barrier.cluster)"
-_TMA = "TMA: PTX ISA 9.7.9.27, 9.7.9.25 (groups). Elements out of range are zero when loaded, dropped when stored."
+_TMA = "TMA: PTX ISA 9.7.9.27. Elements out of range are zero when loaded, dropped when stored."
 _CP_ASYNC = "cp.async: PTX ISA 9.7.9.25"
 _LDMATRIX = "ldmatrix: PTX ISA 9.7.14.5.15"
 _WGMMA = "wgmma: PTX ISA 9.7.15"

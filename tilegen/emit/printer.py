@@ -75,7 +75,9 @@ def _one_statement(lines: Sequence[Line]) -> bool:
     """Whether the lines are a comment and a statement of one line, with its directive."""
     code = [line for line in lines if line.code and not line.code.startswith("#")]
     comments = [line for line in lines if not line.code]
-    return len(code) == 1 and len(comments) == 1 and lines[0] is comments[0] and code[0].code.endswith(";")
+    if len(code) != 1 or len(comments) != 1 or lines[0] is not comments[0]:
+        return False
+    return code[0].code.endswith(";") and fits(code[0].code, code[0].comment, code[0].indent)
 
 
 def banner_line(title: str, indent: int = 0) -> Line:

@@ -61,6 +61,11 @@ def launcher_signature(model: KernelModel) -> str:
 
 def launcher_comment(model: KernelModel) -> str:
     dialect = dialect_of(model.language)
-    what = model.summary if "=" in model.summary else model.name
+    what = model.name
+    if "=" in model.summary:
+        cleared = [
+            f"{tensor.name} = 0" for tensor in model.tensors if tensor.zeroed and tensor.role != "scratch"
+        ]
+        what = "; ".join([*cleared, model.summary])
     refusal = f"{dialect.prefix}ErrorInvalidValue"
     return f"Enqueues {what} on the stream. Returns {refusal} where the contract above is broken."

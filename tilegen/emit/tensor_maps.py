@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilegen.emit.expressions import expression_text
 from tilegen.model.dialect import CUDA, DialectError
-from tilegen.model.expressions import Braces, CallC, CExpr, Name, StaticCast
+from tilegen.model.expressions import Braces, CallC, CExpr, Literal, Name, Operation, StaticCast
 from tilegen.model.kernel import KernelModel, TensorMap
 from tilegen.model.transform import rewritten
 from tilegen.model.walk import names
@@ -20,7 +20,7 @@ _DATA_TYPES = {
 
 
 def encode_calls(model: KernelModel) -> list[CExpr]:
-    """One call of encode_tensor_map a tensor map, with the arguments that differ between the maps of the file."""
+    """One call of encode_map a tensor map, with the arguments that differ between the maps of the file."""
     maps = [parameter for parameter in model.parameters if isinstance(parameter, TensorMap)]
     packed = all(entry.packed for entry in maps)
     one_type = len({data_type(entry) for entry in maps}) == 1
@@ -32,12 +32,29 @@ def encode_calls(model: KernelModel) -> list[CExpr]:
             arguments.append(Name(data_type(entry)))
             arguments += [_size_of(entry)] if packed else []
         arguments.append(_wide(entry.extents, model))
-        arguments += [] if packed else [_wide((_size_of(entry), *entry.strides), model)]
+        arguments += [] if packed else [_wide(_byte_strides(entry), model)]
         arguments.append(Braces(entry.box))
         if not one_swizzle:
             arguments.append(Name(swizzle_mode(entry)))
-        calls.append(CallC(Name("encode_tensor_map"), tuple(arguments)))
+        calls.append(CallC(Name("encode_map"), tuple(arguments)))
     return calls
+
+
+def _byte_strides(entry: TensorMap) -> tuple[CExpr, ...]:
+    """The bytes of an element, and those between neighbours along the other axes: `sizeof(half) * kK`."""
+    size = _size_of(entry)
+
+    def sized(stride: CExpr) -> CExpr:
+        match stride:
+            case Operation("*", left, right):
+                return Operation("*", sized(left), right)
+            case Literal(int() as count) if entry.dtype.bytes > 1 and count % entry.dtype.bytes == 0:
+                elements = count // entry.dtype.bytes
+                return size if elements == 1 else Operation("*", size, Literal(elements))
+            case _:
+                return stride
+
+    return (size, *map(sized, entry.strides))
 
 
 def _size_of(entry: TensorMap) -> CExpr:
@@ -72,7 +89,7 @@ def swizzle_mode(entry: TensorMap) -> str:
 
 
 def encoder_values(maps: Sequence[TensorMap], dynamic: Sequence[str]) -> dict[str, object] | None:
-    """What the template of encode_tensor_map needs; None for a file without tensor maps. `dynamic` are the extents that
+    """What the template of encode_map needs; None for a file without tensor maps. `dynamic` are the extents that
     are known at the launch only: they may be 0."""
     if not maps:
         return None

@@ -128,10 +128,11 @@ class SharedLayout:
         return group * self.group_elements + place * self.pitch + chunk * self.chunk + rest
 
     def __str__(self) -> str:
-        """`Sw<3,3,3> o (64, (64, 4)):(64, (1, 4096))`: swizzles on element offsets, then Shape:Stride."""
+        """`Sw<3,3,3> o (64, (64, 4)):(64, (1, 4096))`: swizzles on element offsets, then Shape:Stride. All XORs take
+        the row as it was: one that moves rows comes last, which is leftmost."""
         base = self.chunk.bit_length() - 1
         swizzles = []
-        for xor in self.xors:
+        for xor in sorted(self.xors, key=lambda xor: xor.extent <= self._row_chunks):
             bits = xor.extent.bit_length() - 1
             shift = (self.pitch * xor.divisor).bit_length() - 1 - base
             swizzles.append(f"Sw<{bits},{base},{shift}> o ")

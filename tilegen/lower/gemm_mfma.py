@@ -85,7 +85,8 @@ def read_operand(context: Context, gemm: Gemm, which: str, into: CExpr, step: CE
         return _gather_operand(context, gemm, which, target, step)
     place = _operand_place(context, region, layout, decision, which, step)
     vector = as_vector(place.element, region.buffer.dtype, neighbours, "hip", const=True)
-    body = (Declare("int", "row", place.row, const=True), AssignC(target, vector))
+    comment = "so ordered that a lane gets neighbours along a row of C" if which == "b" else ""
+    body = (Declare("int", "row", place.row, const=True, comment=comment), AssignC(target, vector))
     return each_repeat(decision, which, body)
 
 

@@ -9,7 +9,7 @@ from tilegen.ir.printer import expression_text
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import extent_expression
 from tilegen.lower.storage import total_bytes
-from tilegen.lower.tiles import TileLoop, cluster_constant
+from tilegen.lower.tiles import TileLoop, cluster_constant, grid_constant
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import Launch, SharedMember
@@ -19,7 +19,7 @@ from tilegen.schedule.clusters import cluster_axis
 def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) -> Launch:
     """The launch of the kernel; the grid is a formula over extents and `multiprocessors`."""
     plan, kernel = context.plan, context.program.kernel
-    extents = [extent_expression(context, extent) for extent in kernel.grid]
+    extents = [_extent(context, tiles, axis) for axis in range(len(kernel.grid))]
     one: CExpr = Literal(1)
     size = plan.cluster_size
     if size > 1:
@@ -27,9 +27,6 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         whole = c.operation("-", c.operation("+", extents[axis], blocks), 1)
         extents[axis] = c.operation("*", c.operation("/", whole, blocks), blocks)
     if tiles.flat:
-        if size == 1:  # under their names, where they are constants
-            pairs = zip(kernel.grid, tiles.extents, extents, strict=True)
-            extents = [named if isinstance(extent, Const) else text for extent, named, text in pairs]
         count = extents[0]
         for extent in extents[1:]:
             count = c.operation("*", count, extent)
@@ -55,6 +52,17 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         min_blocks=plan.blocks_per_multiprocessor,
         uses_multiprocessors=tiles.repeats,
     )
+
+
+def _extent(context: Context, tiles: TileLoop, axis: int) -> CExpr:
+    """An extent of the grid, under its name where it is a constant."""
+    kernel = context.program.kernel
+    extent = kernel.grid[axis]
+    if not isinstance(extent, Const) or (extent == const(1) and not tiles.flat):
+        return extent_expression(context, extent)
+    if tiles.flat:
+        return tiles.blocks[axis]
+    return grid_constant(context, kernel, axis, kernel.block_vars[axis].name)
 
 
 def _grid_text(context: Context, tiles: TileLoop) -> str:
@@ -103,12 +111,12 @@ def _rounded_up(quotient: Expr) -> tuple[Expr, int] | None:
 
 def _block_text(context: Context) -> str:
     plan = context.plan
-    if plan.kind == "warp_specialised":
-        plural = "" if plan.consumers == 1 else "s"
-        return f"{plan.threads} threads = 1 producer warpgroup + {plan.consumers} consumer warpgroup{plural}"
-    warps = plan.threads // context.target.limits.warp_size
     resident = plan.blocks_per_multiprocessor
     room = f"; compiled for {resident} a multiprocessor" if resident > 1 else ""
+    if plan.kind == "warp_specialised":
+        consumers = f"{plan.consumers} consumer warpgroup{'' if plan.consumers == 1 else 's'}"
+        return f"{plan.threads} threads = 1 producer warpgroup + {consumers}{room}"
+    warps = plan.threads // context.target.limits.warp_size
     name = "waves" if context.target.language == "hip" else "warps"
     return f"{plan.threads} threads = {warps} {name}{room}"
 

@@ -222,7 +222,8 @@ def initialise_barriers(context: Context, reused: bool) -> list[CStmt]:
             initialise = Expression(c.call("mbarrier_init", barrier, arrivals))
             (deep.setdefault(depth, []) if hand_over.stages > 1 else single).append(initialise)
     loops = [ForC("stage", Literal(0), depth, tuple(inner)) for depth, inner in deep.items()]
-    body = (*single, *loops, Expression(c.call("fence_barrier_init")))
+    fence = Expression(c.call("fence_barrier_init"), comment="so that TMA finds them ready")
+    body = (*single, *loops, fence)
     return [IfC(c.operation("==", "threadIdx.x", 0), body), meet(context)]
 
 

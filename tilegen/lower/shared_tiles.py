@@ -65,6 +65,7 @@ def member(
         shape,
         layout.bytes * stages[0],
         layout.alignment,
+        comment="transposed" if layout.transposed else "",
     )
 
 

@@ -33,6 +33,7 @@ class TileLoop:
     cluster: int = 1  # blocks
     axis: int = 0  # along which a cluster lies
     numbered: bool = False  # the launch has one axis, because another would be longer than it may be
+    blocks: tuple[CExpr, ...] = ()  # the grid's extents where the launch has one axis
 
     def body(self, kernel: Kernel) -> tuple[Stmt, ...]:
         """The statements of one tile."""
@@ -169,14 +170,15 @@ def tile_loop(context: Context, kernel: Kernel) -> TileLoop:
     )
     loop = TileLoop(plan.persistent, ordered, (), tuple(names), size, axis, numbered)
     if loop.flat:
-        extents = list(_extents(context, kernel, names))
+        blocks = _extents(context, kernel, names)
+        extents = list(blocks)
         if size > 1:
             number = cluster_constant(context)
             whole = c.operation("-", c.operation("+", extents[axis], number), 1)
             clusters = context.name(f"{names[axis]}_clusters")
             context.prologue.append(Declare("int", clusters, c.operation("/", whole, number), const=True))
             extents[axis] = Name(clusters)
-        loop = replace(loop, extents=tuple(extents))
+        loop = replace(loop, extents=tuple(extents), blocks=blocks)
     if sections:
         _sections(context, names)
     elif ordered:
@@ -251,14 +253,10 @@ def _panel_comment(order: str) -> str:
 
 def _extents(context: Context, kernel: Kernel, names: list[str]) -> tuple[CExpr, ...]:
     """The grid's extents under a name each."""
-    texts = _grid_texts(kernel)
     extents: list[CExpr] = []
-    for position, (extent, name) in enumerate(zip(kernel.grid, names, strict=True)):
-        comment = texts[position] if position < len(texts) else ""
-        if isinstance(extent, Const) and extent.name:
-            extents.append(context.literal(extent))
-        elif isinstance(extent, Const):
-            extents.append(context.constant(_tiles_constant(context, name), int(extent.value), comment))
+    for axis, (extent, name) in enumerate(zip(kernel.grid, names, strict=True)):
+        if isinstance(extent, Const):
+            extents.append(grid_constant(context, kernel, axis, name))
         elif isinstance(extent, Var):
             extents.append(scalar(context, extent))
         else:
@@ -266,6 +264,17 @@ def _extents(context: Context, kernel: Kernel, names: list[str]) -> tuple[CExpr,
             context.prologue.append(Declare("int", wanted, scalar(context, extent), const=True))
             extents.append(Name(wanted))
     return tuple(extents)
+
+
+def grid_constant(context: Context, kernel: Kernel, axis: int, name: str) -> CExpr:
+    """The name of a constant extent of the grid, along which the block's index is `name`."""
+    extent = kernel.grid[axis]
+    assert isinstance(extent, Const)
+    if extent.name:
+        return context.literal(extent)
+    texts = _grid_texts(kernel)
+    comment = texts[axis] if axis < len(texts) else ""
+    return context.constant(_tiles_constant(context, name), int(extent.value), comment)
 
 
 def _tiles_constant(context: Context, name: str) -> str:

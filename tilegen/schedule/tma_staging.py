@@ -24,9 +24,10 @@ def stage_by_tma(program: Program, plan: Plan, decisions: Decisions, target: Tar
             continue
         assert isinstance(statement, Copy | AtomicTile)
         source, sink = statement.source, statement.target
+        wanted = "TMA store" if isinstance(statement, Copy) else "TMA addition"
         if _touched_elsewhere(kernel, statement):
             plan.reasons.append(
-                f"line {statement.location.line}: no TMA store, another statement reads or writes {sink.buffer.name}"
+                f"line {statement.location.line}: no {wanted}, another statement reads or writes {sink.buffer.name}"
             )
             continue
         if source.buffer.scope != "fragment" or len(source.tile) != 2:  # threads store it
@@ -39,11 +40,11 @@ def stage_by_tma(program: Program, plan: Plan, decisions: Decisions, target: Tar
             or _problem(statement, layout, decisions)
         )
         if problem:
-            plan.reasons.append(f"{statement.location.place}: no TMA store, {problem}")
+            plan.reasons.append(f"{statement.location.place}: no {wanted}, {problem}")
             continue
         if used + extra + layout.bytes > limit - SHARED_ALIGNMENT:
             plan.reasons.append(
-                f"{statement.location.place}: no TMA store, {layout.bytes:,} bytes of shared memory are not left"
+                f"{statement.location.place}: no {wanted}, {layout.bytes:,} bytes of shared memory are not left"
             )
             continue
         name = sink.buffer.name + "_shared"

@@ -17,7 +17,7 @@
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
 // A_shared   LDS        fp16 [2][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)              16,384  0
-// B_shared   LDS        fp16 [2][32, 128]  Sw<2,3,2> o Sw<3,3,5> o (32, 128):(1, 32)  16,384  0
+// B_shared   LDS        fp16 [2][32, 128]  Sw<3,3,5> o Sw<2,3,2> o (32, 128):(1, 32)  16,384  0
 // C_staging  LDS        fp16 [2, 32, 128]  Sw<3,3,4> o (2, 32, 128):(4096, 128, 1)    16,384  0
 //            lies over A_shared and B_shared
 // C_local    registers  fp32 [128, 128]    ((32, 2, 2), (8, 8, 2)):((128, 8, 8192), (1, 16, 4096)), 128 a thread

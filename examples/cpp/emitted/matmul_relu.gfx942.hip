@@ -17,7 +17,7 @@
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
 // A_shared   LDS        fp16 [2][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)              16,384  0
-// B_shared   LDS        fp16 [2][32, 128]  Sw<2,3,2> o Sw<3,3,5> o (32, 128):(1, 32)  16,384  0
+// B_shared   LDS        fp16 [2][32, 128]  Sw<3,3,5> o Sw<2,3,2> o (32, 128):(1, 32)  16,384  0
 // C_staging  LDS        fp16 [2, 32, 128]  Sw<3,3,4> o (2, 32, 128):(4096, 128, 1)    16,384  0
 //            lies over A_shared and B_shared
 // C_local    registers  fp32 [128, 128]    ((32, 2, 2), (8, 8, 2)):((128, 8, 8192), (1, 16, 4096)), 128 a thread
@@ -52,7 +52,7 @@ constexpr int kWaves = 2;
 union alignas(16) SharedStorage {
   struct {
     fp16 A_shared[kStages][kBlockM][kBlockK];
-    fp16 B_shared[kStages][kBlockN][kBlockK];
+    fp16 B_shared[kStages][kBlockN][kBlockK];  // transposed
   };
   fp16 C_staging[kWaves][32][128];
 };
@@ -86,12 +86,14 @@ TILEGEN_DEVICE void buffer_store_b128(Value value, BufferResource resource, u32 
   __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(u32x4, value), resource, offset, 0, 0);
 }
 
+// The halves of a lane's 8 neighbours along k: one instruction multiplies the low ones, another the high ones
 TILEGEN_DEVICE fp16x4 low_half(fp16x8 value) { return value.lo; }
 TILEGEN_DEVICE fp16x4 high_half(fp16x8 value) { return value.hi; }
 
 // v_mfma_f32_32x32x8_f16: CDNA ISA, "Matrix Arithmetic Instructions". C[32, 32] += A[32, 8] B[8, 32]. Lane l holds k
 // 4 (l / 32) + 0 ... 3 of row l % 32 of A and of column l % 32 of B, and in register r row
-// 8 (r / 4) + 4 (l / 32) + r % 4 of that column of C.
+// 8 (r / 4) + 4 (l / 32) + r % 4 of that column of C. Gemms pass their B as a and their A as b: C comes out
+// transposed, and a lane holds neighbours along a row of it.
 TILEGEN_DEVICE void mfma_f32_32x32x8_f16(fp16x4 a, fp16x4 b, float (&c)[16]) {
   fp32x16 sum;
   __builtin_memcpy(&sum, c, sizeof(sum));
@@ -100,7 +102,7 @@ TILEGEN_DEVICE void mfma_f32_32x32x8_f16(fp16x4 a, fp16x4 b, float (&c)[16]) {
 }
 
 // Keeps a block of C in accumulation registers up to here. Else the compiler moves all blocks to vector registers where
-// the loop ends, long before they are used: some 70 registers more.
+// the loop ends, long before they are used.
 TILEGEN_DEVICE void hold_accumulators(float (&c)[16]) {
   fp32x16 block;
   __builtin_memcpy(&block, c, sizeof(block));
@@ -119,7 +121,7 @@ TILEGEN_DEVICE void block_sync_lds() {
 }
 
 // What the lanes of a wave wrote to LDS, they may read after it: a wave's LDS instructions are executed in order, so
-// that only the compiler is to keep it. CDNA ISA, "Data Share Operations".
+// that only the compiler must keep that order. CDNA ISA, "Data Share Operations".
 TILEGEN_DEVICE void wave_sync_lds() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -235,6 +237,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {
+      // so ordered that a lane gets neighbours along a row of C
       const int row = 16 * (lane / 16 % 2) + 4 * (lane / 8 % 2) + 8 * (lane / 4 % 2) + lane % 4 + 32 * ni;
       B_operand[slot][ni] = *reinterpret_cast<const fp16x8*>(
           &shared.B_shared[stage][row ^ (row / 32 % 2)][8 * ((lane / 32 + 2 * step) ^ (row % 4) ^ (row / 8 % 4))]);

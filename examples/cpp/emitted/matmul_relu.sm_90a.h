@@ -4,7 +4,7 @@
 //   tilegen emit examples/matmul.py:matmul_relu --target sm_90a
 //
 // Launch     grid  ceil(M / 128) * ceil(N / 128), one tile a block
-//            block 256 threads = 1 producer warpgroup + 1 consumer warpgroup
+//            block 256 threads = 1 producer warpgroup + 1 consumer warpgroup; compiled for 2 a multiprocessor
 //            dynamic shared memory 82,944 bytes; registers 128 at entry, then 40 (producer) and 216 (consumer)
 //
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0

@@ -1,6 +1,7 @@
 // v_{{ atom }}: {{ isa }} ISA, "Matrix Arithmetic Instructions". C[{{ m }}, {{ m }}] += A[{{ m }}, {{ k }}] B[{{ k }}, {{ m }}]. Lane l holds k
 // {{ own }} (l / {{ m }}) + 0 ... {{ own - 1 }} of row l % {{ m }} of A and of column l % {{ m }} of B, and in register r row
-// {{ row }} of that column of C.
+// {{ row }} of that column of C. Gemms pass their B as a and their A as b: C comes out
+// transposed, and a lane holds neighbours along a row of it.
 TILEGEN_DEVICE void {{ atom }}({{ operand }} a, {{ operand }} b, float (&c)[{{ registers }}]) {
 {% if carrier %}
   using Bits = {{ carrier }} __attribute__((ext_vector_type({{ own }})));
