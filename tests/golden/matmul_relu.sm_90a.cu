@@ -8,6 +8,7 @@
 //            dynamic shared memory 82,944 bytes; registers 128 at entry, then 40 (producer) and 216 (consumer)
 //
 // Arguments  A, B, C  fp16 [4096, 4096] row-major, 16-byte aligned
+//            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)              bytes  bank conflicts
 // A_shared   shared     fp16 [3][128, 32]  Sw<2,3,3> o (128, 32):(32, 1)               24,576  0

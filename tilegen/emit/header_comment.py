@@ -9,7 +9,6 @@ from collections.abc import Iterable
 import tilegen
 from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import COLUMNS, NO_BREAK
-from tilegen.emit.signature import restricted
 from tilegen.ir.types import DType
 from tilegen.model.dialect import SHORT_NAMES, dialect_of
 from tilegen.model.kernel import BufferRow, KernelModel, TensorArgument
@@ -101,7 +100,7 @@ def _arguments(model: KernelModel) -> list[str]:
     for requirement in model.requirements:
         if requirement.text not in noted:
             lines += _wrapped(f"Requires {requirement.text}.", " " * _KEY_WIDTH, " " * _KEY_WIDTH)
-    if restricted(model):
+    if len(model.tensors) > 1 and any(tensor.role != "input" for tensor in model.tensors):
         lines += _wrapped("A tensor that is written overlaps no other.", " " * _KEY_WIDTH, " " * _KEY_WIDTH)
     return lines
 
