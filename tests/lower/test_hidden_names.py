@@ -159,3 +159,31 @@ def test_consumers_do_not_name_what_only_the_producer_needs() -> None:
     producer, consumers = text[text.index("- producer") :].split("- consumers")
     assert "const int part = x % 2;" in producer and "const int part" not in consumers
     assert "const int column = x / 2;" in producer and "const int column = x / 2;" in consumers
+
+
+def constants_form(kA, kB):  # type: ignore[no-untyped-def]
+    M, N, K = T.const("M, N, K")
+    kA: T.Tensor((M, K), T.float16)  # type: ignore[valid-type]
+    kB: T.Tensor((K, N), T.float16)  # type: ignore[valid-type]
+    kC = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128) as (x, y):
+        kA_shared = T.alloc_shared((64, 32), T.float16)
+        kB_shared = T.alloc_shared((32, 64), T.float16)
+        kTotal = T.alloc_fragment((64, 64), T.float32)
+        T.clear(kTotal)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(kA[y * 64, k * 32], kA_shared)
+            T.copy(kB[k * 32, x * 64], kB_shared)
+            for i, j in T.Parallel(64, 32):
+                kA_shared[i, j] += kA[y * 64 + i, 0]
+            T.gemm(kA_shared, kB_shared, kTotal)
+        T.copy(kTotal, kC[y * 64, x * 64])
+    return kC
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx90a", "gfx942"])
+def test_names_of_the_form_of_constants(target: str) -> None:
+    """And what the text names after them."""
+    specs = {"kA": T.Tensor((130, 96), T.float16), "kB": T.Tensor((96, 136), T.float16)}
+    text = generate(parse(constants_form, specs, {}), target).source
+    assert ("kC__window" in text) == target.startswith("gfx")
