@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.emit.file import render
 from tilegen.emit.header import render_header
@@ -72,7 +72,20 @@ def generate(
         *hidden_names(launcher, named, taken=(model.name, "stream")),
         *(name for name in names_of(named) if name in spoken and name != model.name),
     )
-    return _passes(renamed(named, hidden), machine, regenerate, whole_rows, remarks) if hidden else generated
+    if hidden:
+        generated = _passes(renamed(named, hidden), machine, regenerate, whole_rows, remarks)
+    return replace(generated, manifest=_with_arguments(generated.manifest, program.arguments))
+
+
+def _with_arguments(manifest: Manifest, names: tuple[str, ...]) -> Manifest:
+    """The manifest with what callers call its scalars, whatever the text calls them."""
+    if not names:
+        return manifest
+    pairs = zip(manifest.scalars, names, strict=True)
+    scalars = tuple(
+        scalar if scalar.name == name else replace(scalar, argument=name) for scalar, name in pairs
+    )
+    return replace(manifest, scalars=scalars)
 
 
 def _passes(

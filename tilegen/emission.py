@@ -128,6 +128,7 @@ class Emission:
         """`emulate`, with every tensor that the kernel writes by its name, arguments that it updates included."""
         from tilegen import emulate
 
+        called = {scalar.keyword: scalar.name for scalar in self.manifest.scalars}
         result = emulate.run(
             self.source,
             json.loads(self.manifest.to_json()),
@@ -136,7 +137,7 @@ class Emission:
             asynchronous=asynchronous,
             seed=seed,
             multiprocessors=multiprocessors,
-            scalars=scalars,
+            scalars={called.get(name, name): value for name, value in (scalars or {}).items()},
         )
         names = [tensor.name for tensor in self.manifest.tensors if tensor.role in ("output", "inout")]
         return dict(zip(names, result if isinstance(result, tuple) else (result,), strict=True))

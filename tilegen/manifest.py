@@ -79,8 +79,16 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
+    """`argument` is what the program calls it, where the text, which wants `name` otherwise, has another name."""
+
     name: str
     dtype: str
+    argument: str = ""
+
+    @property
+    def keyword(self) -> str:
+        """What a call's argument is called."""
+        return self.argument or self.name
 
 
 @dataclass(frozen=True, slots=True)

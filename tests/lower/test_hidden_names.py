@@ -16,7 +16,7 @@ from tilegen.frontend import parse
 from tilegen.lower.unused_names import without_unused
 from tilegen.model import build as c
 from tilegen.model.expressions import Literal, Name
-from tilegen.model.statements import Declare, Expression, IfC
+from tilegen.model.statements import Declare, Expression, IfC, Scope
 
 SOURCE = """
 def {kernel}({a}, {b}, {bias}):
@@ -118,3 +118,72 @@ def test_unused_names_vanish_with_those_that_only_they_mention() -> None:
         Declare("int", "kept", Literal(2), const=True),
     ]
     assert without_unused(body, ["x", "y", "z"]) == [body[0], IfC(Name("x"), (used,)), body[3]]
+
+
+def test_unused_names_vanish_where_another_block_needs_theirs() -> None:
+    """Producer and consumers each declare the tile's position; one of them may not need it."""
+    declared = Declare("int", "x", Literal(1), const=True)
+    used, other = Expression(c.call("use", "x")), Expression(c.call("use", "y"))
+    body = [
+        IfC(Name("p"), (declared, used)),
+        Scope((declared, other)),
+        declared,
+        IfC(Name("p"), (used,)),
+        declared,
+    ]
+    assert without_unused(body, ["x"]) == [body[0], Scope((other,)), *body[2:4]]
+
+
+def halves(A, B):  # type: ignore[no-untyped-def]
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)  # type: ignore[valid-type]
+    B: T.Tensor((N, K), T.float16)  # type: ignore[valid-type]
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, 64) * 2, T.ceildiv(M, 64), threads=128, persistent=True) as (x, y):
+        A_shared = T.alloc_shared((64, 64), T.float16)
+        B_shared = T.alloc_shared((64, 64), T.float16)
+        total = T.alloc_fragment((64, 64), T.float32)
+        column, part = x // 2, x % 2
+        T.clear(total)
+        for k in T.Pipelined(T.ceildiv(K, 128), num_stages=2):
+            T.copy(A[y * 64, (2 * k + part) * 64], A_shared)
+            T.copy(B[column * 64, (2 * k + part) * 64], B_shared)
+            T.gemm(A_shared, B_shared, total, transpose_B=True)
+        T.atomic_add(C[y * 64, column * 64], total)
+    return C
+
+
+def test_consumers_do_not_name_what_only_the_producer_needs() -> None:
+    a, b = T.Tensor((128, 256), T.float16), T.Tensor((192, 256), T.float16)
+    text = generate(parse(halves, {"A": a, "B": b}, {}), "sm_90a").source
+    producer, consumers = text[text.index("- producer") :].split("- consumers")
+    assert "const int part = x % 2;" in producer and "const int part" not in consumers
+    assert "const int column = x / 2;" in producer and "const int column = x / 2;" in consumers
+
+
+def constants_form(kA, kB):  # type: ignore[no-untyped-def]
+    M, N, K = T.const("M, N, K")
+    kA: T.Tensor((M, K), T.float16)  # type: ignore[valid-type]
+    kB: T.Tensor((K, N), T.float16)  # type: ignore[valid-type]
+    kC = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128) as (x, y):
+        kA_shared = T.alloc_shared((64, 32), T.float16)
+        kB_shared = T.alloc_shared((32, 64), T.float16)
+        kTotal = T.alloc_fragment((64, 64), T.float32)
+        T.clear(kTotal)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(kA[y * 64, k * 32], kA_shared)
+            T.copy(kB[k * 32, x * 64], kB_shared)
+            for i, j in T.Parallel(64, 32):
+                kA_shared[i, j] += kA[y * 64 + i, 0]
+            T.gemm(kA_shared, kB_shared, kTotal)
+        T.copy(kTotal, kC[y * 64, x * 64])
+    return kC
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx90a", "gfx942"])
+def test_names_of_the_form_of_constants(target: str) -> None:
+    """And what the text names after them."""
+    specs = {"kA": T.Tensor((130, 96), T.float16), "kB": T.Tensor((96, 136), T.float16)}
+    text = generate(parse(constants_form, specs, {}), target).source
+    assert ("kC__window" in text) == target.startswith("gfx")

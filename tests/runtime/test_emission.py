@@ -13,7 +13,8 @@ from tilegen.emulate import EmulationError
 from tilegen.manifest import Manifest
 from tilegen.runtime import compilation
 from tilegen.runtime.compilation import compile_image, for_capability
-from tilegen.runtime.errors import CompilationError
+from tilegen.runtime.compiled import CompiledKernel
+from tilegen.runtime.errors import ArgumentError, CompilationError
 from tilegen.target import load_target
 
 
@@ -219,3 +220,32 @@ def test_the_package_is_light():
 def test_json_is_deterministic():
     first, second = (json.dumps(emitted().files) for _ in range(2))
     assert first == second
+
+
+@tilegen.jit
+def counted(A, tile: T.int32, half: T.float32):
+    M = T.const("M")
+    A: T.Tensor((M,), T.float32)
+    B = T.empty((M,), T.float32)
+    with T.Kernel(T.ceildiv(M, 64), threads=64, persistent=True) as bx:
+        for i in T.Parallel(64):
+            B[bx * 64 + i] = T.if_then_else(bx * 64 + i < tile, A[bx * 64 + i] * half, 0)
+    return B
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+def test_scalars_are_called_as_the_program_calls_them(target, require_tool):
+    """The text has other names for those that it wants itself."""
+    require_tool("host_compiler")
+    a = np.arange(70, dtype=np.float32)
+    emission = counted.emit(T.Tensor((70,), T.float32), target=target)
+    assert [scalar.keyword for scalar in emission.manifest.scalars] == ["tile", "half"]
+    assert emission.manifest.scalars[0].name == "tile_"
+    assert Manifest.from_json(emission.manifest.to_json()) == emission.manifest
+    expected = np.where(np.arange(70) < 66, a / 2, 0)
+    np.testing.assert_array_equal(emission.emulate(a, scalars={"tile": 66, "half": 0.5}), expected)
+    np.testing.assert_array_equal(counted(a, 66, 0.5), expected)
+    kernel = CompiledKernel(emission.source, emission.manifest, emission.target, lazy=True)
+    assert kernel.scalar_values({"half": 0.5, "tile": 66}) == (66, 0.5)
+    with pytest.raises(ArgumentError, match="remedy: pass tile="):
+        kernel.scalar_values({"half": 0.5})

@@ -14,7 +14,8 @@ from tilegen.model.expressions import Literal
 from tilegen.model.kernel import Constant, KernelModel
 from tilegen.model.shared_layout import shared_layout
 
-_CONSTANT_NAME = re.compile(r"\bk[A-Z]\w*(?<!_)\b")  # a name of the program like it ends in an underscore
+# A name of the program like it ends in an underscore; what is named after that, such as kData__window, has two.
+_CONSTANT_NAME = re.compile(r"\bk[A-Z](?!\w*__)\w*(?<!_)\b")
 _LOCAL_DEFINITION = re.compile(
     r"\b(?:int|bool|unsigned|float|double|size_t|typename|class|auto|[iu]\d+)\s+(k[A-Z]\w*)"
 )

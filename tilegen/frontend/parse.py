@@ -267,6 +267,7 @@ class _Job:
             source.digest,
             location,
             tuple(dict.fromkeys(walker.assumptions)),
+            tuple(name for name in self.names if name in walker.scalars),
         )
 
 

@@ -344,3 +344,4 @@ class Program:
     digest: str  # of the source text, first 8 hexadecimal digits of its sha256
     location: Location = field(default=NOWHERE, compare=False)
     assumptions: tuple[Assumption, ...] = ()
+    arguments: tuple[str, ...] = ()  # what callers call the scalars

@@ -3,7 +3,7 @@ warn of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tilegen.ir.nodes import Kernel, Let, Persistent
@@ -26,29 +26,27 @@ def named_values(kernel: Kernel) -> list[str]:
     return found
 
 
-def without_unused(body: Sequence[CStmt], candidates: Sequence[str]) -> list[CStmt]:
-    """The statements without declarations of those `candidates` that no expression mentions."""
-    kept = list(body)
-    while True:
-        mentioned = frozenset(names(kept))
-        unused = frozenset(name for name in candidates if name not in mentioned)
-        shorter = _without(kept, unused)
-        if shorter == kept:
-            return kept
-        kept = shorter
-
-
-def _without(body: Sequence[CStmt], unused: frozenset[str]) -> list[CStmt]:
-    kept: list[CStmt] = []
-    for statement in body:
+def without_unused(body: Sequence[CStmt], candidates: Collection[str]) -> list[CStmt]:
+    """The statements without declarations of those `candidates` that nothing behind them mentions where they are in
+    reach: producer and consumers may each declare what only one of them needs."""
+    kept: list[CStmt] = []  # from the last to the first: what only unused names mention is unused too
+    mentioned: set[str] = set()
+    for statement in reversed(body):
         match statement:
-            case Declare(name=name, value=value, structured=()) if name in unused and value is not None:
+            case Declare(name=name, value=value, structured=()) if (
+                name in candidates and name not in mentioned and value is not None
+            ):
                 continue
             case ForC() | WhileC() | Scope():
-                kept.append(replace(statement, body=tuple(_without(statement.body, unused))))
+                statement = replace(statement, body=tuple(without_unused(statement.body, candidates)))
             case IfC(then=then, otherwise=otherwise):
-                inner = tuple(_without(then, unused)), tuple(_without(otherwise, unused))
-                kept.append(replace(statement, then=inner[0], otherwise=inner[1]))
+                inner = (
+                    tuple(without_unused(then, candidates)),
+                    tuple(without_unused(otherwise, candidates)),
+                )
+                statement = replace(statement, then=inner[0], otherwise=inner[1])
             case _:
-                kept.append(statement)
-    return kept
+                pass
+        kept.append(statement)
+        mentioned.update(names(statement))
+    return kept[::-1]

@@ -166,6 +166,7 @@ class CompiledKernel:
         self._allocated = allocated(manifest)
         self._scratch = scratch(manifest)
         self._scalar_names = tuple(scalar.name for scalar in manifest.scalars)
+        self._keywords = tuple(scalar.keyword for scalar in manifest.scalars)
         if not lazy:
             self._compile(target)
 
@@ -253,16 +254,16 @@ class CompiledKernel:
         Raises:
             ArgumentError: one that is missing or unknown.
         """
-        unknown = [name for name in scalars if name not in self._scalar_names]
+        unknown = [name for name in scalars if name not in self._keywords]
         if unknown:
-            known = ", ".join(self._scalar_names) or "none"
+            known = ", ".join(self._keywords) or "none"
             raise ArgumentError(
                 unknown[0], f"one of the kernel's scalars ({known})", "another name", "leave it out"
             )
-        missing = [name for name in self._scalar_names if name not in scalars]
+        missing = [name for name in self._keywords if name not in scalars]
         if missing:
             raise ArgumentError(missing[0], "a number", "nothing", f"pass {missing[0]}=…")
-        return tuple(as_number(name, scalars[name]) for name in self._scalar_names)
+        return tuple(as_number(name, scalars[name]) for name in self._keywords)
 
     def prepare(
         self, arrays: Sequence[Any], outputs: Sequence[Any], scalars: Sequence[Scalar]
