@@ -123,11 +123,11 @@ def test_the_hopper_gemm_is_short() -> None:
 
 
 def test_hopper_attention_is_short() -> None:
-    """A tile a block without a mask takes 449 lines, 29 more with one; tiles one after another take 28 more, and tiles
+    """A tile a block without a mask takes 449 lines, 28 more with one; tiles one after another take 27 more, and tiles
     drawn from a counter 22 beside those. 480 are what the one written by hand has room for."""
     kernel = load_kernel(str(ROOT / ATTENTION.kernel))
     specs = [T.Tensor(shape, "float16") for shape in ATTENTION.shapes]
-    most = {(False, False): 449, (True, False): 477, (False, None): 476, (True, None): 527}
+    most = {(False, False): 449, (True, False): 477, (False, None): 476, (True, None): 526}
     for (causal, persistent), lines in most.items():
         emitted_file = kernel.emit(*specs, target="sm_90a", causal=causal, persistent=persistent)
         assert len(emitted_file.source.splitlines()) <= lines

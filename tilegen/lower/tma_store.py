@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.warpgroup_part import WARPGROUP, warpgroup_part
 from tilegen.ir.build import const
 from tilegen.ir.nodes import AtomicTile, Buffer, Copy, Region
 from tilegen.lower import shared_tiles
@@ -85,21 +86,20 @@ def warpgroup_sync(context: Context) -> list[CStmt]:
 
 def _own_part(context: Context, fragment: Fragment) -> _Part:
     """The rectangle of a warpgroup, from the thread modes beyond 128 threads."""
+    size = warpgroup_part(fragment)
+    assert size is not None  # else nothing is staged
     divisor = 1
     row: list[CExpr] = []
     column: list[CExpr] = []
-    rows, columns = fragment.tile
     for mode in fragment.threads:
-        if divisor >= 128 and not mode.replicates:
+        if divisor >= WARPGROUP and not mode.replicates:
             digit = context.threads.digit(divisor, mode.extent)
             if mode.steps[0]:
                 row.append(context.threads.scaled(mode.steps[0], digit))
-                rows //= mode.extent
             if mode.steps[1]:
                 column.append(context.threads.scaled(mode.steps[1], digit))
-                columns //= mode.extent
         divisor *= mode.extent
-    return _Part(c.add(*row), c.add(*column), rows, columns)
+    return _Part(c.add(*row), c.add(*column), *size)
 
 
 def _rows_name(context: Context, fragment: Fragment, part: _Part, extents: tuple[CExpr, ...]) -> CExpr:
