@@ -314,7 +314,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       }
     }
   }
-  cp_async_wait<0>();
 
   // attention.py:76: the lanes of a row add up the sums that each has kept
   for (int r = 0; r < 2; ++r) {
