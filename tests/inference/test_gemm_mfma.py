@@ -50,13 +50,14 @@ def gemm(
     policy: GemmPolicy = "square",
     a_scope: str = "shared",
     dtype: DType = float16,
+    b_scope: str = "shared",
 ) -> Gemm:
     def region(name: str, shape: tuple[int, int], scope: str, element: DType) -> Region:
         buffer = Buffer(name, (const(shape[0]), const(shape[1])), element, scope)  # type: ignore[arg-type]
         return Region(buffer, (const(0), const(0)), shape)
 
     a = region("A", (k, m) if transpose_a else (m, k), a_scope, dtype)
-    b = region("B", (n, k) if transpose_b else (k, n), "shared", dtype)
+    b = region("B", (n, k) if transpose_b else (k, n), b_scope, dtype)
     return Gemm(a, b, region("C", (m, n), "fragment", float32), transpose_a, transpose_b, policy, False)
 
 
@@ -224,7 +225,6 @@ def test_xors_beyond_a_row_move_rows() -> None:
         (gemm(128, 128, 20), 128, "8 columns"),
         (gemm(24, 64, 32), 64, "cannot share a tile"),
         (gemm(256, 256, 64), 64, "accumulation registers"),
-        (gemm(64, 64, 32, transpose_a=True, a_scope="fragment"), 64, "transposed A"),
         (gemm(64, 64, 32, dtype=float32), 64, "no form"),
     ],
 )
@@ -232,6 +232,20 @@ def test_reasons(node: Gemm, threads: int, reason: str) -> None:
     found = why_not(node, threads, load_target("gfx942"))
     assert found is not None
     assert reason in found
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_operands_in_registers_lie_as_lanes_read_them_from_lds(turned: bool) -> None:
+    node = gemm(64, 64, 64, turned, turned, a_scope="fragment", b_scope="fragment")
+    made = decide(node, 128, load_target("gfx942"))
+    assert made.a is not None and made.b is not None
+    assert (made.a_source, made.b_source) == ("register", "register")
+    for which, held, is_turned in (("a", made.a, turned), ("b", made.b, not turned)):
+        read = operand_fragment(made, which)
+        assert held.tile == (read.tile[::-1] if is_turned else read.tile)
+        for thread, register in product((0, 5, 63, 100), read.each_register()):
+            place = read.coordinates(thread, register)
+            assert held.coordinates(thread, register) == (place[::-1] if is_turned else place)
 
 
 def test_policies_and_instructions() -> None:
