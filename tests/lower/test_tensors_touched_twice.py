@@ -207,3 +207,32 @@ def test_no_thread_reads_beside_its_tile(
     (found,) = emulated(updated_in_place, target, [y], {"schedule": schedule})
     expected = y.reshape(3, 16, 3, 100)[:, ::-1, :, ::-1].reshape(y.shape)
     np.testing.assert_array_equal(found, expected)
+
+
+def added_to_copies(A, B, C):
+    """C += A @ B, where the warps share K and so hold copies of the sums."""
+    A: T.Tensor((32, 128), T.float16)
+    B: T.Tensor((128, 16), T.float16)
+    C: T.Tensor((32, 16), T.float32)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((32, 128), T.float16)
+        b = T.alloc_shared((128, 16), T.float16)
+        c = T.alloc_fragment((32, 16), T.float32)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.gemm(a, b, c, clear_accum=True, policy=T.GemmWarpPolicy.SlicedK)
+        for i, j in T.Parallel(32, 16):
+            C[i, j] = c[i, j] + C[i, j]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("schedule", ["fifo", "reverse", "random"])
+def test_only_the_owner_of_an_element_reads_what_it_writes(
+    schedule: str, target: str, require_tool: Callable[[str], None]
+) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((32, 128), (128, 16)))
+    c = rng.integers(-9, 9, (32, 16)).astype(np.float32)
+    (found,) = emulated(added_to_copies, target, [a, b, c], {"schedule": schedule})
+    np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32) + c)

@@ -52,10 +52,13 @@ def lower_elements(access: ElementAccess) -> list[CStmt]:
 def _loads_ahead(access: ElementAccess) -> bool:
     """Whether the loads of all steps may be under way before the first store: there are several steps, all memory is
     read in vectors of global tensors, and elements beyond the tile are harmless to compute. Then each access has its
-    own guard, which compilers turn into predicates, in place of branches that keep the loads apart."""
-    loads = [
-        one for one in access.loop.accesses if one.kind == "load" and not access.in_registers(one.buffer)
-    ]
+    own guard, which compilers turn into predicates, in place of branches that keep the loads apart. Threads that hold
+    copies stay away from what the elements' owners write."""
+    moved = [one for one in access.loop.accesses if not access.in_registers(one.buffer)]
+    loads = [one for one in moved if one.kind == "load"]
+    stored = [one.buffer for one in moved if one.kind != "load"]
+    if access.owner and any(one.buffer in stored for one in loads):
+        return False
     return (
         access.names.loops
         and bool(loads)
