@@ -174,6 +174,18 @@ def test_constant_grids_need_no_check(require_tool: Callable[[str], None]) -> No
     build_cuda(text, load_target("sm_90a"))
 
 
+def test_a_rounded_grid_has_a_name(require_tool: Callable[[str], None]) -> None:
+    """Blocks that clusters do not divide: in the launch's brackets, clang-format would take * for a template's."""
+    model = launcher_model()
+    rounded = op(op(op(63, "+", 1), "/", 2), "*", 2)
+    launch = replace(model.launch, grid=(op(3, "*", rounded), Literal(1), Literal(1)))
+    text = render(replace(model, launch=replace(launch, uses_multiprocessors=False)))
+    assert "const u32 blocks = 3 * ((63 + 1) / 2 * 2);" in text and "matmul_relu<<<blocks, kThreads" in text
+    assert clang_format(require_tool, text) == text
+    require_tool("nvcc")
+    build_cuda(text, load_target("sm_90a"))
+
+
 def launcher_model() -> KernelModel:
     """The contract of the GEMM around a kernel that compiles in no time."""
     storage = Declare("SharedStorage", "shared", c.call("shared_storage"), reference=True)

@@ -232,6 +232,13 @@ class _Grid:
         return [name for name, _, _ in self._variable()]
 
     @property
+    def _rounded(self) -> bool:
+        """Whether the only extent is a constant that is computed with a quotient, as clusters want it: formatters take
+        `<` and `*` before its parentheses for those of a template."""
+        extent = self._extents[0]
+        return self._flat and self._constant(extent) and "/" in expression_text(extent)
+
+    @property
     def _asks_device(self) -> bool:
         """Whether the extents are the program's own, of the number of multiprocessors."""
         return self._model.launch.uses_multiprocessors and self._tiles is None
@@ -250,7 +257,9 @@ class _Grid:
         return [*counted, *self._refusals(), Blank(), *cleared, Blank(), *self._nothing_to_do()]
 
     def after_device(self) -> list[CStmt]:
-        """The extents that depend on the device."""
+        """The extents that depend on the device, and a constant one that brackets cannot hold as it is."""
+        if self._rounded:
+            return [Declare("u32", "blocks", self._extents[0], const=True)]
         if not self._model.launch.uses_multiprocessors:
             return []
         checks = [*self._nothing_to_do(), *self._refusals()] if self._asks_device else []
@@ -295,6 +304,7 @@ class _Grid:
         """`name<<<blocks, threads, shared bytes, stream>>>`."""
         named = {id(extent): f"u32({name.name})" for name, extent, _ in self._variable()}
         counts = [named.get(id(extent)) or expression_text(extent) for extent in self._extents]
+        counts[0] = "blocks" if self._rounded else counts[0]
         grid = counts[0] if self._flat else f"dim3({', '.join(counts[:2] if counts[2] == '1' else counts)})"
         dynamic = self._dialect.language == "cuda" and self._model.launch.shared_bytes
         shared = "kSharedBytes" if dynamic else "0"
