@@ -14,8 +14,8 @@ from tilegen.ir.nodes import Program
 
 
 def verify(program: Program) -> None:
-    """Checks names, the launch, shapes and dtypes of operations, parallel loops, bounds, initialisation, and that threads
-    run together what they have to.
+    """Checks names, the launch, shapes and dtypes of operations, parallel loops, what threads run together, bounds and
+    initialisation.
 
     Raises:
         ProgramError: at the first statement that is wrong, with what it clashes with and a remedy.
