@@ -48,6 +48,29 @@ def test_every_thread_fills_its_own(target: str, require_tool: Callable[[str], N
     np.testing.assert_array_equal(emission.emulate(x, schedule="random", seed=1), x * 5 * factors + 1)
 
 
+@tilegen.jit
+def tripled(X, n: int = 512):
+    M = T.const("M")
+    X: T.Tensor((M, n), T.float32)
+    Y = T.empty((M, n), T.float32)
+    with T.Kernel(M, threads=64) as bx:
+        own = T.alloc_local((2,), T.float32)
+        for j in T.Parallel(n):
+            own[0] = X[bx, j]
+            own[1] = own[0] * 2
+            Y[bx, j] = own[0] + own[1]
+    return Y
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_iteration_reads_what_it_wrote(target: str, require_tool: Callable[[str], None]) -> None:
+    """Not the array's last value of all the elements that a vector load brings."""
+    require_tool("host_compiler")
+    x = np.random.default_rng(1).integers(-9, 9, (5, 512)).astype(np.float32)
+    emission = tripled.emit(T.Tensor(x.shape, "float32"), target=target)
+    np.testing.assert_array_equal(emission.emulate(x), 3 * x)
+
+
 def test_it_compiles(require_tool: Callable[[str], None]) -> None:
     require_tool("nvcc")
     emission = fibonacci.emit(T.Tensor((40, 64), "float32"), target="sm_80")
