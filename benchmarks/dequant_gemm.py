@@ -1,8 +1,9 @@
 """W4A16 products beside cuBLAS on the fp16 weights:  python -m benchmarks.dequant_gemm
 
-The kernel is examples/dequant_gemm.py: `kernel(A, *packed)` with A fp16 [M, K], returning fp16 [M, N]. The example also
-defines `quantise(weight)`, from fp32 NumPy weights [K, N] to the tuple of packed arrays, `dequantise(*packed)`, the
-fp32 weights [K, N] that they stand for, and `schedules_for(M)`, what to try.
+The kernels are examples/dequant_gemm.py and, for few rows of A, examples/dequant_gemv.py too: `kernel(A, *packed)` with
+A fp16 [M, K], returning fp16 [M, N]. The first also defines `quantise(weight)`, from fp32 NumPy weights [K, N] to the
+tuple of packed arrays, `dequantise(*packed)`, the fp32 weights [K, N] that they stand for, and `schedules_for(M)`, what
+to try.
 """
 
 from __future__ import annotations
@@ -69,9 +70,7 @@ def run_case(progress: Progress, case: DequantCase, options: Options) -> dict[st
     blocks = product(a, dense)
     competitors: dict[str, Candidates] = {
         BASELINE: {"torch.matmul": lambda: lambda: torch.matmul(a, half, out=output.tensor)},
-        OWN: own.candidates(
-            "dequant_gemm", (a, *on_device), output, {}, options.backend, module.schedules_for(case.rows)
-        ),
+        OWN: _candidates(case, (a, *on_device), output, options),
     }
     contest = Contest(
         case=case.name,
@@ -83,6 +82,16 @@ def run_case(progress: Progress, case: DequantCase, options: Options) -> dict[st
         unit="teraflops",
     )
     return hold(contest, options, CudaTimer(), progress)
+
+
+def _candidates(case: DequantCase, inputs: tuple[Any, ...], output: Output, options: Options) -> Candidates:
+    """The schedules of the example, and for few rows those of the one that reads W straight to registers."""
+    schedules = own.example("dequant_gemm").schedules_for(case.rows)
+    found = own.candidates("dequant_gemm", inputs, output, {}, options.backend, schedules)
+    if case.rows <= own.example("dequant_gemv").MOST_ROWS:
+        direct = own.candidates("dequant_gemv", inputs, output, {}, options.backend)
+        found |= {f"dequant_gemv {name}": making for name, making in direct.items()}
+    return found
 
 
 def main() -> int:

@@ -16,6 +16,8 @@ _HALF = 2  # bytes of an fp16 or bf16 element
 _BARRIERS = 1024  # bytes kept for barriers and alignment
 _STEP = 64  # columns of K that the model counts by
 _MOST_STAGES = 6
+_LOW = 64  # rows of a tile that has few of them
+_STREAMED = 3  # stages that keep memory busy
 _L2_BYTES_PER_CYCLE = 64  # of one multiprocessor's port
 _LATENCY = 1200  # cycles from a TMA load to its bytes
 _EPILOGUE = 1200  # cycles in which a block's tensor cores wait for its output
@@ -115,7 +117,8 @@ def _all(target: Target) -> Iterator[Schedule]:
 
 def _hopper(target: Target) -> Iterator[Schedule]:
     """Tiles of warpgroups of 64 rows each or two times 64, and lower ones by mma.sync for few rows; as deep a ring as
-    shared memory holds with a staged output beside it, or without."""
+    shared memory holds with a staged output beside it, or without; low tiles, which wait for memory alone, also with
+    three stages: fewer bytes under way come faster (H200)."""
     tiles = (
         (128, 256, 256), (256, 128, 256), (128, 192, 256), (128, 128, 256), (128, 224, 256), (192, 128, 384),
         (64, 256, 128), (64, 224, 128), (64, 192, 128), (64, 128, 128), (128, 128, 128), (64, 64, 128),
@@ -125,7 +128,10 @@ def _hopper(target: Target) -> Iterator[Schedule]:
         for block_k in (64, 128):
             first = Schedule(block_m, block_n, block_k, 2, threads)
             staged = block_m * block_n * _HALF
-            for stages in sorted({_depth(first, target, staged), _depth(first, target, 0)}):
+            depths = {_depth(first, target, staged), _depth(first, target, 0)}
+            if block_m <= _LOW:
+                depths.add(min(_STREAMED, *depths))
+            for stages in sorted(depths):
                 if stages < 2:
                     continue
                 deep = replace(first, num_stages=stages)

@@ -321,7 +321,7 @@ static cudaError_t encode_map(CUtensorMap* map, const void* data, const cuuint64
   const cuuint32_t steps[2] = {1, 1};
   const CUresult result = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(encode)(
       map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<void*>(data), extents, strides + 1, box, steps,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 

@@ -9,22 +9,18 @@ import tilegen.language as T
 from tilegen.diagnostics import ProgramError
 
 
-def product(X, Y, where="fragment", policy="Square", k=64, block=64, threads=128):
+def product(X, Y, policy="Square", k=64, block=64, threads=128):
     X: T.Tensor((64, 64), T.float16)
     Y: T.Tensor((64, 64), T.float16)
     Z = T.empty((64, 64), T.float32)
     with T.Kernel(1, threads=threads):
         x = T.alloc_shared((k, block), T.float16)
         y = T.alloc_shared((k, block), T.float16)
-        held = T.alloc_fragment((k, block), T.float16)
         z = T.alloc_fragment((block, block), T.float32)
         T.copy(X[0, 0], x)
         T.copy(Y[0, 0], y)
         T.clear(z)
-        if where == "fragment":
-            T.copy(x, held)
-            T.gemm(held, y, z, transpose_A=True)
-        elif policy == "SlicedK":
+        if policy == "SlicedK":
             T.gemm(x, y, z, transpose_A=True, policy=T.GemmWarpPolicy.SlicedK)
         else:
             T.gemm(x, y, z, transpose_A=True)
@@ -32,19 +28,20 @@ def product(X, Y, where="fragment", policy="Square", k=64, block=64, threads=128
     return Z
 
 
-FRAGMENT = ({"where": "fragment"}, "keep held in shared memory", {"where": "shared"})
 POLICY = (
-    {"where": "shared", "policy": "SlicedK", "k": 16, "threads": 512},
+    {"policy": "SlicedK", "k": 16, "threads": 512},
     "leave out the policy",
-    {"where": "shared", "k": 16, "threads": 512},
+    {"k": 16, "threads": 512},
 )
-SHAPE = ({"where": "shared", "block": 48, "threads": 512}, "change the block shape", {"where": "shared"})
+SHAPE = ({"block": 48, "threads": 512}, "change the block shape", {})
 
 
 @pytest.mark.parametrize(
     ("target", "case"),
-    [(target, case) for target in ("sm_80", "sm_90a", "gfx942") for case in (FRAGMENT, SHAPE)]
-    + [(target, POLICY) for target in ("sm_80", "sm_90a")],
+    [
+        *((target, SHAPE) for target in ("sm_80", "sm_90a", "gfx942")),
+        *((target, POLICY) for target in ("sm_80", "sm_90a")),
+    ],
 )
 def test_the_remedy_helps(target, case):
     wrong, remedy, right = case

@@ -1,12 +1,17 @@
 """Barriers: none missing, none redundant. What the placement says is checked on text; that nothing is missing is what
 the emulator's race detection in the other tests says."""
 
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import tile_programs as programs
 from emulation import emulated, generated, kernel_text, relative_error
+
+import tilegen.language as T
+from tilegen.emulate import run
 
 
 def _zeros(*shape: int, dtype: type = np.float32) -> np.ndarray:
@@ -18,7 +23,7 @@ def test_threads_that_meet_only_their_own_elements_do_not_wait() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["fifo", "random"])
-def test_and_need_not(schedule: str, require_tool) -> None:  # type: ignore[no-untyped-def]
+def test_and_need_not(schedule: str, require_tool) -> None:
     require_tool("host_compiler")
     x = np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)
     (result,) = emulated(programs.own_elements, "sm_80", [x], {"schedule": schedule, "seed": 4})
@@ -56,3 +61,44 @@ def test_cdna_waits_for_lds_alone() -> None:
     text = kernel_text(generated(programs.mirrored_sum, "gfx942", [_zeros(32, 64)]))
     assert "__syncthreads" not in text
     assert text.count("block_sync_lds") == 2
+
+
+def shared_before_loop(X, W, rows: int = 16, n: int = 64, rewrites: bool = False, threads: int = 64):
+    """Y[i] = the sum over tiles k of X[0, :] * W[k, i, :]: X's tile is filled once, in front of the loop."""
+    K = T.const("K")
+    X: T.Tensor((rows, n), T.float32)
+    W: T.Tensor((K, rows, n), T.float32)
+    Y = T.empty((rows,), T.float32)
+    with T.Kernel(1, threads=threads):
+        x = T.alloc_shared((rows, n), T.float32)
+        w = T.alloc_fragment((rows, n), T.float32)
+        total = T.alloc_fragment((rows,), T.float32)
+        T.copy(X, x)
+        T.clear(total)
+        for k in T.serial(K):
+            T.copy(W[k, 0, 0], w)
+            for i, j in T.Parallel(rows, n):
+                w[i, j] = w[i, j] * x[rows - 1 - i, n - 1 - j]
+            T.reduce_sum(w, total, dim=1, clear=False)
+            if rewrites:
+                for i, j in T.Parallel(rows, n):
+                    x[i, j] = x[i, j] + 1.0
+        T.copy(total, Y)
+    return Y
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+@pytest.mark.parametrize("rewrites", [False, True])
+def test_what_a_loop_waits_for_once_stands_in_front_of_it(require_tool, target: str, rewrites: bool) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(2)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((16, 64), (4, 16, 64)))
+    files = generated(shared_before_loop, target, [x, w], rewrites=rewrites)
+    text, wait = kernel_text(files), "block_sync_lds" if target == "gfx942" else "__syncthreads"
+    before, inside = text[: text.index("for (int k")], text[text.index("for (int k") :]
+    assert before.count(wait) == (0 if rewrites else 1)
+    assert inside.count(wait) == (2 if rewrites else 0)
+    values = x.astype(np.float64)[::-1, ::-1] + np.arange(4 if rewrites else 1)[:, None, None]
+    for mode in ({"schedule": "random", "seed": 1}, {"schedule": "reverse"}):
+        found = run(files.source, files.manifest, [x, w], **mode)
+        assert relative_error(found, (values * w).sum((0, 2))) < 1e-5

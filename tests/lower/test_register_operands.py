@@ -24,6 +24,7 @@ def product(
     A,
     B,
     registers: str,
+    turned: str = "",
     bm: int = 64,
     bn: int = 64,
     bk: int = 32,
@@ -31,7 +32,8 @@ def product(
     threads: int = 128,
     policy=0,
 ):
-    """(2 A) @ (B + 1), each factor changed where its operand is in registers; else it is plain."""
+    """(2 A) @ (B + 1), each factor changed where its operand is in registers; else it is plain. Those in registers that
+    are `turned` hold their tile transposed."""
     M, N, K = T.const("M, N, K")
     A: T.Tensor((M, K), T.float16)
     B: T.Tensor((K, N), T.float16)
@@ -39,23 +41,31 @@ def product(
     with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=threads) as (bx, by):
         A_shared = T.alloc_shared((bm, bk), T.float16)
         B_shared = T.alloc_shared((bk, bn), T.float16)
-        A_local = T.alloc_fragment((bm, bk), T.float16)
-        B_local = T.alloc_fragment((bk, bn), T.float16)
+        A_local = T.alloc_fragment((bk, bm) if "A" in turned else (bm, bk), T.float16)
+        B_local = T.alloc_fragment((bn, bk) if "B" in turned else (bk, bn), T.float16)
         c = T.alloc_fragment((bm, bn), T.float32)
         T.clear(c)
         for k in T.Pipelined(T.ceildiv(K, bk), num_stages=stages):
             T.copy(A[by * bm, k * bk], A_shared)
             T.copy(B[k * bk, bx * bn], B_shared)
-            if "A" in registers:
+            if "A" in turned:
+                for i, j in T.Parallel(bk, bm):
+                    A_local[i, j] = A_shared[j, i] * 2.0
+            elif "A" in registers:
                 for i, j in T.Parallel(bm, bk):
                     A_local[i, j] = A_shared[i, j] * 2.0
-            if "B" in registers:
+            if "B" in turned:
+                for i, j in T.Parallel(bn, bk):
+                    B_local[i, j] = B_shared[j, i] + 1.0
+            elif "B" in registers:
                 for i, j in T.Parallel(bk, bn):
                     B_local[i, j] = B_shared[i, j] + 1.0
             T.gemm(
                 A_local if "A" in registers else A_shared,
                 B_local if "B" in registers else B_shared,
                 c,
+                transpose_A="A" in turned,
+                transpose_B="B" in turned,
                 policy=T.GemmWarpPolicy.FullCol if policy else T.GemmWarpPolicy.Square,
             )
         T.copy(c, C[by * bm, bx * bn])
@@ -80,6 +90,15 @@ def expected(a, b, registers: str):
         ("gfx942", "A", {}),
         ("gfx90a", "A", {"threads": 256, "bk": 64}),
         ("gfx950", "A", {"bk": 64}),
+        ("gfx942", "B", {}),
+        ("gfx90a", "AB", {"bk": 64}),
+        ("gfx950", "AB", {"threads": 64}),
+        *((target, "A", {"turned": "A"}) for target in ("sm_80", "sm_90a", "gfx942")),
+        *((target, "B", {"turned": "B"}) for target in ("sm_80", "sm_90a", "gfx950")),
+        *((target, "AB", {"turned": "AB", "bk": 64}) for target in ("sm_80", "sm_90a", "gfx90a")),
+        ("sm_90a", "A", {"turned": "A", "threads": 256, "bm": 128}),
+        ("sm_80", "B", {"bn": 8}),
+        ("sm_90a", "AB", {"bn": 24, "bm": 16, "bk": 128, "turned": "B"}),
     ],
     ids=str,
 )

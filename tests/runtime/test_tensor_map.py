@@ -36,7 +36,7 @@ def test_arguments_follow_the_driver_manual():
     assert (dtype, rank, pointer) == (6, 2, 0x7F0000000100)
     assert list(extents) == [520, 1000] and list(strides) == [1040]
     assert list(box) == [64, 128] and list(steps) == [1, 1]
-    assert (interleave, swizzle, promotion, fill) == (0, 3, 3, 0)
+    assert (interleave, swizzle, promotion, fill) == (0, 3, 2, 0)
 
 
 def test_one_dimension_has_no_strides():

@@ -44,6 +44,11 @@ class PerNode(Generic[Node, Value]):
     def items(self) -> Iterator[tuple[Node, Value]]:
         yield from self._entries.values()
 
+    def copy(self) -> PerNode[Node, Value]:
+        other: PerNode[Node, Value] = PerNode()
+        other._entries.update(self._entries)
+        return other
+
 
 @dataclass(frozen=True, slots=True)
 class GemmDecision:

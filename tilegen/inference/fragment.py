@@ -139,6 +139,10 @@ class Fragment:
             registers = [(Mode(1, (0,) * len(axes)),)]
         return Fragment(tile, threads, tuple(registers))
 
+    def turned(self) -> Fragment:
+        """The fragment of the transposed tile of a matrix."""
+        return self.project((1, 0), (self.tile[1], self.tile[0]))
+
     def normalised(self) -> Fragment:
         """The same distribution with mergeable modes merged and one flat register dimension."""
         flat = merged_modes(tuple(mode for modes in reversed(self.registers) for mode in modes))

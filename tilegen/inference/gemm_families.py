@@ -101,12 +101,8 @@ def _no_family(gemm: Gemm, reasons: dict[str, str | None], threads: int, target:
 
 
 def _remedy(gemm: Gemm, threads: int, target: Target) -> str:
-    """What makes a matrix instruction fit: another place of A or another policy, where that alone does."""
-    a = gemm.a.buffer
-    in_shared = replace(gemm, a=replace(gemm.a, buffer=replace(a, scope="shared")))
+    """What makes a matrix instruction fit: another policy, where that alone does."""
     by_policy = replace(gemm, policy="square")
-    if a.scope == "fragment" and gemm.transpose_a and _fits(in_shared, threads, target):
-        return f"keep {a.name} in shared memory: T.copy it to a tile from T.alloc_shared, and multiply that"
     if gemm.policy != by_policy.policy and _fits(by_policy, threads, target):
         return "leave out the policy: T.GemmWarpPolicy.Square fits"
     return "change the block shape, the number of threads or the element types"

@@ -1,6 +1,6 @@
 """Gemms on CDNA's matrix cores (v_mfma): which instruction, and which wave computes what.
 
-A and B come from shared memory, A from registers too. Source: CDNA3 ISA, "Matrix Arithmetic Instructions".
+A and B come from shared memory or from registers. Source: CDNA3 ISA, "Matrix Arithmetic Instructions".
 """
 
 from __future__ import annotations
@@ -39,12 +39,9 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     size = target.limits.warp_size
     if threads % size:
         return f"{threads} threads are not whole waves of {size}"
-    if gemm.b.buffer.scope != "shared":
-        return "mfma reads B from shared memory"
-    if gemm.a.buffer.scope not in ("shared", "fragment"):
-        return "mfma reads A from shared memory or registers"
-    if gemm.a.buffer.scope != "shared" and gemm.transpose_a:
-        return "mfma takes a transposed A only from shared memory"
+    for name, operand in (("A", gemm.a), ("B", gemm.b)):
+        if operand.buffer.scope not in ("shared", "fragment"):
+            return f"mfma reads {name} from shared memory or registers"
     dtypes = _dtypes(gemm)
     if not any(atom.capability == "mfma" for atom in target.mma_atoms_for(*dtypes)):
         return f"mfma has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"
@@ -86,9 +83,13 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
         c=accumulator_fragment(atom.m, (m, n), waves, parts),
         k_parts=parts,
     )
-    if gemm.a.buffer.scope == "shared":
-        return decision
-    return replace(decision, a_source="register", a=operand_fragment(decision, "a"))
+    if gemm.a.buffer.scope == "fragment":
+        a = operand_fragment(decision, "a")
+        decision = replace(decision, a_source="register", a=a.turned() if gemm.transpose_a else a)
+    if gemm.b.buffer.scope == "fragment":
+        b = operand_fragment(decision, "b")
+        decision = replace(decision, b_source="register", b=b if gemm.transpose_b else b.turned())
+    return decision
 
 
 def _dtypes(gemm: Gemm) -> tuple[str, str, str]:

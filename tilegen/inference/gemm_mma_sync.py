@@ -28,10 +28,6 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
     if not any(atom.shape == (ROWS, COLUMNS, DEPTH) for atom in target.mma_atoms_for(*dtypes)):
         return f"mma.sync has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"
-    if gemm.a.buffer.scope == "fragment" and gemm.transpose_a:
-        return "mma.sync takes a transposed A only from shared memory"
-    if gemm.b.buffer.scope == "fragment" and gemm.transpose_b:
-        return "mma.sync takes a transposed B only from shared memory"
     if _partition(gemm, threads // target.limits.warp_size, target) is None:
         return cannot_share(gemm, threads // target.limits.warp_size, "warps")
     return None
@@ -50,10 +46,11 @@ def _of_tile(gemm: Gemm, warps: int) -> tuple[int, int] | None:
     """(warps along m, along n) of those that have the same part of k: as the policy says, otherwise the split that
     reads the fewest operand bytes."""
     m, n, _ = gemm.extents
+    columns = COLUMNS if gemm.b.buffer.scope == "fragment" else PAIR
     legal = [
         (down, warps // down)
         for down in range(1, warps + 1)
-        if warps % down == 0 and m % (ROWS * down) == 0 and n % (PAIR * (warps // down)) == 0
+        if warps % down == 0 and m % (ROWS * down) == 0 and n % (columns * (warps // down)) == 0
     ]
     if not legal:
         return None
@@ -106,20 +103,18 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
                 value_modes(atom.a.layout, ROWS),
             ),
         )
+        a = a.turned() if gemm.transpose_a else a
     if gemm.b.buffer.scope == "fragment":
-        # The atom's B is (n, k); the fragment's axes are (k, n).
-        def turned(modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
-            return tuple(Mode(mode.extent, (mode.steps[1], mode.steps[0])) for mode in modes)
-
-        b = Fragment(
-            (k, n),
-            across(turned(thread_modes(atom.b.layout, COLUMNS)), (0, 0), (0, columns), (own_k, 0)),
+        b = Fragment(  # the atom's B is (n, k)
+            (n, k),
+            across(thread_modes(atom.b.layout, COLUMNS), (0, 0), (columns, 0), (0, own_k)),
             (
-                (Mode(own_k // DEPTH, (DEPTH, 0)),),
-                (Mode(columns // COLUMNS, (0, COLUMNS)),),
-                turned(value_modes(atom.b.layout, COLUMNS)),
+                (Mode(own_k // DEPTH, (0, DEPTH)),),
+                (Mode(columns // COLUMNS, (COLUMNS, 0)),),
+                value_modes(atom.b.layout, COLUMNS),
             ),
         )
+        b = b if gemm.transpose_b else b.turned()
     return GemmDecision(
         family="mma_sync",
         atom=atom.name,

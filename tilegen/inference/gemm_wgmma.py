@@ -31,8 +31,6 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
         return f"wgmma multiplies {DEPTH} columns at once, the tile has {k}"
     if gemm.b.buffer.scope != "shared":
         return "wgmma reads B from shared memory"
-    if gemm.a.buffer.scope != "shared" and gemm.transpose_a:
-        return "wgmma takes a transposed A only from shared memory"
     if not gemm.transpose_b and n % ROW:
         return f"wgmma reads rows of B of whole {ROW} elements, the tile has {n}"
     dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
@@ -109,6 +107,7 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     if source == "register":
         values = shifted(value_modes(atom.a.layout, ROWS), own_k // atom.k, (0, atom.k))
         a = Fragment((m, k), across(thread_modes(atom.a.layout, ROWS), 0, own_k), registers(values))
+        a = a.turned() if gemm.transpose_a else a
     a_major: Major = "MN" if gemm.transpose_a else "K"
     b_major: Major = "K" if gemm.transpose_b else "MN"
     return GemmDecision(

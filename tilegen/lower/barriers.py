@@ -59,6 +59,10 @@ class _Pending:
     unfenced: dict[str, None] = field(default_factory=dict)
     tensors: TensorTouches = field(default_factory=dict)
 
+    @property
+    def touched(self) -> bool:
+        return bool(self.written or self.read or self.unfenced or self.tensors)
+
     def copy(self) -> _Pending:
         return _Pending(dict(self.written), dict(self.read), dict(self.unfenced), dict(self.tensors))
 
@@ -126,6 +130,7 @@ def place_barriers(kernel: Kernel, decisions: Decisions, plan: Plan, target: Tar
     placement = _Placement(
         decisions, target, tensors, tracked, fenced, carries=plan.kind == "register_prefetch"
     )
+    placement.hoists = plan.kind != "warp_specialised"
     if plan.kind == "multistage":
         for loop, _ in plan.stages.items():
             filled = [copy.target.buffer.name for copy in staged_copies(kernel, loop, decisions)]
@@ -188,6 +193,7 @@ class _Placement:
         self.tracked = tracked
         self.fenced = fenced
         self.carries = carries
+        self.hoists = True  # what a loop needs once goes in front of it
         self.rings: PerNode[For, Touches] = PerNode()
         self.barriers: PerNode[Stmt, bool] = PerNode()
 
@@ -242,6 +248,8 @@ class _Placement:
         return buffer.scope == "shared" and self.tracked(buffer.name)
 
     def loop(self, loop: For | Persistent, pending: _Pending) -> None:
+        if self.hoists and isinstance(loop, For) and pending.touched:
+            self.before_loop(loop, pending)
         before = pending.copy()
         self.block(loop.body, pending)
         again = pending.copy()
@@ -250,6 +258,29 @@ class _Placement:
         pending.clear()
         pending.join(again)
         pending.join(before)
+
+    def before_loop(self, loop: For, pending: _Pending) -> None:
+        """A barrier in front of a loop in place of those in it that only what stands before it makes necessary: one for
+        all iterations."""
+        own = self.barriers_of(loop, _Pending())
+        added = [(at, fence) for at, fence in self.barriers_of(loop, pending).items() if at not in own]
+        if loop in self.barriers or added:
+            fenced = any(fence for _, fence in added) or bool(self.barriers.get(loop))
+            self.barriers[loop] = fenced
+            pending.clear(fenced)
+
+    def barriers_of(self, loop: For, pending: _Pending) -> PerNode[Stmt, bool]:
+        """The barriers in a loop that begins so."""
+        found, self.barriers = self.barriers, self.barriers.copy()
+        try:
+            start = pending.copy()
+            again = pending.copy()
+            self.block(loop.body, start)
+            again.join(start)
+            self.block(loop.body, again)
+            return self.barriers
+        finally:
+            self.barriers = found
 
     def leaf(self, statement: Stmt, pending: _Pending) -> None:
         now_read, now_written = self._touches(statement)

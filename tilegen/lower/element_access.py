@@ -41,8 +41,10 @@ class ElementAccess:
     """What one loop's body needs to name its elements.
 
     `vectors` names the register arrays that vector loads have filled, by buffer and indices; `lets` are values of
-    names that the body defines; `implied` are conditions that hold where the body stands; `sequential` are the
-    variables of loops inside the body, with their extents."""
+    names that the body defines; `implied` are conditions that hold where the body stands; `guards` are conditions of
+    the program for single loads, which are 0 where they do not hold, and `lazy` loads that cannot run before their
+    condition is known (see tilegen.lower.guarded_loads); `sequential` are the variables of loops inside the body, with
+    their extents."""
 
     context: Context
     loop: Loop
@@ -52,6 +54,8 @@ class ElementAccess:
     vectors: dict[Key, str] = field(default_factory=dict)
     lets: dict[str, Expr] = field(default_factory=dict)
     implied: list[CExpr] = field(default_factory=list)
+    guards: dict[Key, tuple[Expr, ...]] = field(default_factory=dict)
+    lazy: dict[Key, None] = field(default_factory=dict)
     known: Ranges = field(default_factory=dict)
     sequential: tuple[tuple[str, int], ...] = ()
     owner: list[CExpr] = field(default_factory=list)
@@ -155,6 +159,8 @@ class ElementAccess:
         actual = self.memory(access.buffer)
         if actual.scope not in ("global", "shared") or self.vector == 1:
             return 1
+        if access.kind == "load" and (access.buffer.name, access.indices) in self.lazy:
+            return 1
         moved = Access(access.kind, actual, access.indices)
         decisions = self.context.decisions
         layout = decisions.shared.get(actual.name)
@@ -200,6 +206,8 @@ class ElementAccess:
         wanted = list(self.padding)
         if actual.scope == "global":
             wanted += tensor_conditions(self.context, access.indices, actual.shape, self.known)
+        if access.kind == "load":
+            wanted += self.guards.get((access.buffer.name, access.indices), ())
         found = [self.expression(condition, fine) for condition in dict.fromkeys(wanted)]
         return [*self.owner, *found] if access.kind != "load" else found
 

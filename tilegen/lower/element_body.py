@@ -302,7 +302,7 @@ def _statements(
             case Assign(var, value):
                 out.append(AssignC(Name(var.name), access.expression(value, fine)))
             case If():
-                out.append(_branch(access, statement, fine))
+                out += _branch(access, statement, fine)
             case For():
                 out.append(_inner_loop(access, statement, fine))
             case _:
@@ -314,16 +314,18 @@ def _statements(
     return out
 
 
-def _branch(access: ElementAccess, branch: If, fine: CExpr) -> CStmt:
-    """A branch; what its condition says needs no guard inside."""
-    conditions = [access.expression(part, fine) for part in _conjuncts(branch.condition)]
+def _branch(access: ElementAccess, branch: If, fine: CExpr) -> list[CStmt]:
+    """A branch; what its condition says needs no guard inside, and what holds already is not asked again."""
     known = access.implied
+    stated = [access.expression(part, fine) for part in _conjuncts(branch.condition)]
+    conditions = [condition for condition in stated if condition not in known]
     access.implied = [*known, *conditions]
     then = _statements(access, branch.then, fine)
     access.implied = known
     condition = c.conjunction(conditions)
-    assert condition is not None
-    return IfC(condition, tuple(then), tuple(_statements(access, branch.otherwise, fine)))
+    if condition is None:
+        return then
+    return [IfC(condition, tuple(then), tuple(_statements(access, branch.otherwise, fine)))]
 
 
 def _conjuncts(condition: Expr) -> list[Expr]:

@@ -23,6 +23,7 @@ from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
 from tilegen.lower.element_body import lower_elements
 from tilegen.lower.element_names import element_names
+from tilegen.lower.guarded_loads import guard_loads
 from tilegen.lower.matrix_store import matrix_store
 from tilegen.lower.packed import packed_values
 from tilegen.lower.quad_store import quad_store
@@ -57,6 +58,7 @@ def lower_loop(
     vector = vector_of(context, loop, partition)
     names = element_names(context, loop, partition, vector, outer)
     access = ElementAccess(context, loop, partition, names, exchanges)
+    guard_loads(access)
     body = vector_copy(access) or lower_elements(access)
     nest = names.nest(body)
     limit = _unroll_limit(access)

@@ -185,12 +185,12 @@ def multiply(context: Context, gemm: Gemm, operands: dict[str, CExpr], step: CEx
     context.primitive("mfma", atom=decision.atom)
     own = decision.instruction[2] * decision.instruction[0] // WAVE
     mi, ni = repeat_index(decision, "a"), repeat_index(decision, "b")
-    a = (
-        c.index(operands["a"], mi)
-        if decision.a_source == "shared"
-        else _register_operand(context, gemm, mi, step)
+    a, b = (
+        c.index(operands[which], at)
+        if from_shared(decision, which)
+        else _register_operand(context, gemm, which, at, step)
+        for which, at in (("a", mi), ("b", ni))
     )
-    b = c.index(operands["b"], ni)
     parts: tuple[str, ...] = ("",)
     if own < lane_k(decision):
         context.primitive("halves", type="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "fp16")
@@ -235,9 +235,9 @@ def registers_of_thread(context: Context) -> int:
     return min(limits.registers_per_thread, limits.registers_per_multiprocessor // context.plan.threads)
 
 
-def _register_operand(context: Context, gemm: Gemm, mi: CExpr, step: CExpr) -> CExpr:
-    """A lane's part of A that it holds in registers already."""
+def _register_operand(context: Context, gemm: Gemm, which: str, at: CExpr, step: CExpr) -> CExpr:
+    """A lane's part of an operand that it holds in registers already."""
     decision = context.decisions.gemms[gemm]
-    name = gemm.a.buffer.name
+    name = (gemm.a if which == "a" else gemm.b).buffer.name
     context.aligned[name] = max(context.aligned.get(name, 0), 2 * lane_k(decision))
-    return Reinterpret(operand_type(gemm, decision), c.index(name, mi, step, 0), const=True)
+    return Reinterpret(operand_type(gemm, decision), c.index(name, at, step, 0), const=True)

@@ -45,6 +45,11 @@ class GemmSteps:
         parts = lane_k(self.decision) // own
         self.mfmas = parts * self.decision.repeats[0] * self.decision.repeats[1]
 
+    @property
+    def in_registers(self) -> bool:
+        """Whether an operand is in registers for all steps."""
+        return len(self.operands) < 2
+
     def declarations(self) -> list[CStmt]:
         """Two sets of operand registers, and the functions that fill and use one."""
         context = self.context
@@ -60,7 +65,7 @@ class GemmSteps:
         self.pipeline.close_rings()
         stage = (("int", "stage"),) if self.pipeline.stages > 1 else ()
         operands = {which: c.index(name, "slot") for which, name in self.operands.items()}
-        register_step = () if "a" in self.operands else (("int", "step"),)
+        register_step = (("int", "step"),) if self.in_registers else ()
         out += [
             Declare(
                 "auto",
@@ -85,7 +90,7 @@ class GemmSteps:
         return Expression(c.call(self.functions[0], *arguments))
 
     def multiply(self, slot: CExpr, step: CExpr) -> CStmt:
-        return Expression(c.call(self.functions[1], *((slot,) if "a" in self.operands else (slot, step))))
+        return Expression(c.call(self.functions[1], *((slot, step) if self.in_registers else (slot,))))
 
     def schedule(self, reads: int, writes: int, loads: int, mfmas: int) -> CStmt:
         """The hint that spreads memory instructions over MFMAs: as many turns as the memory kind that has most."""

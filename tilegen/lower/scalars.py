@@ -19,6 +19,7 @@ from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import dialect, scalar
 from tilegen.lower.statements import lower_statements, quoted, remark
 from tilegen.lower.uniform import uniform_load
+from tilegen.lower.unrolled_loads import unrolled_loads
 from tilegen.model import build as c
 from tilegen.model.expressions import Name
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
@@ -55,6 +56,8 @@ def lower_for(context: Context, loop: Stmt) -> list[CStmt]:
     assert isinstance(loop, For)
     head = loop_head(context, loop)
     step = scalar(context, loop.step)
+    whole = loop.kind == "unroll" or loop.var.name in context.decisions.counters
+    unroll = True if whole else unrolled_loads(context, loop)
     with divergence(context, loop, context.own.varies(loop.start, loop.stop, loop.step)):
         body = lower_statements(context, loop.body)
     return [
@@ -64,7 +67,7 @@ def lower_for(context: Context, loop: Stmt) -> list[CStmt]:
             head.stop,
             tuple(body),
             step=None if c.value_of(step) == 1 else step,
-            unroll=True if loop.kind == "unroll" or loop.var.name in context.decisions.counters else None,
+            unroll=unroll,
             comment=head.comment,
         )
     ]

@@ -148,7 +148,9 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
         from tilegen.lower.deferred_sums import lower_update
 
         return [*_title(context, statement), *lower_update(context, deferred)]
-    out = [*_title(context, statement), *barrier_before(context, statement)]
+    barrier = barrier_before(context, statement)
+    title = _title(context, statement)
+    out = [*barrier, *title] if isinstance(statement, For) else [*title, *barrier]
     lowering = lowering_for(context, statement)
     if isinstance(statement, For | If | Persistent):
         code = lowering(context, statement)

@@ -1,0 +1,120 @@
+"""Loads under a condition: `T.if_then_else(i < n, tile[i], 0)` reads nothing where the condition does not hold.
+
+Vectors are loaded before the elements are computed. Where one condition goes for all elements of a vector and what else
+there is to have is 0, it guards the vector's load and no element asks again; another load stays where its condition is
+evaluated, unless it is inside of its buffer in any case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tilegen.inference.loops import each_load
+from tilegen.ir.expressions import Binary, Cast, Const, Expr, Load, Select
+from tilegen.ir.nodes import Let, Stmt
+from tilegen.ir.rewrite import transform
+from tilegen.ir.traversal import free_vars, substitute
+from tilegen.ir.walk import each_node
+from tilegen.lower.bounds import tensor_conditions
+from tilegen.lower.element_access import ElementAccess, Key
+from tilegen.model.expressions import Literal, Name
+
+_ELEMENT = Name("%element")  # of a vector, any
+
+
+def guard_loads(access: ElementAccess) -> None:
+    """Moves the conditions of loads to their vectors, where they go for a whole one, and notes in `access.lazy` which
+    loads cannot run before their condition is known."""
+    nodes = tuple(each_node(access.loop.body))
+    if access.vector == 1 or not any(_is_conditional(node) for node in nodes):
+        return
+    loads = [node for node in nodes if isinstance(node, Load)]
+    lets = _values(access.loop.body)
+    varying = [*_varying(access), *lets]
+
+    def guarded(node: Any) -> Any:
+        match node:
+            case Select(condition, then, Const(value=0 | 0.0 as zero)) if (
+                (load := _only_load(then)) is not None
+                and not access.in_registers(load.buffer)
+                and loads.count(load) == 1
+                and not _mentions(condition, varying)
+                and math.copysign(1, zero) > 0
+            ):
+                access.guards[_key(load, lets)] = _conjuncts(condition)
+                return then
+            case _:
+                return node
+
+    access.loop = replace(access.loop, body=transform(access.loop.body, guarded))
+    access.lazy = {_key(load, lets): None for load in _behind_conditions(access) if _may_miss(access, load)}
+
+
+def _is_conditional(node: object) -> bool:
+    return isinstance(node, Select) or (isinstance(node, Binary) and node.op in ("and", "or"))
+
+
+def _values(body: tuple[Stmt, ...]) -> dict[str, Expr]:
+    """The names that a body defines, with their values."""
+    lets: dict[str, Expr] = {}
+    for statement in body:
+        if isinstance(statement, Let):
+            lets[statement.var.name] = substitute(statement.value, lets)
+    return lets
+
+
+def _key(load: Load, lets: dict[str, Expr]) -> Key:
+    return load.buffer.name, tuple(substitute(index, lets) for index in load.indices)
+
+
+def _only_load(expr: Expr) -> Load | None:
+    """The load that an expression is, converted or not: it is 0 where the load is."""
+    match expr:
+        case Load():
+            return expr
+        case Cast(operand=Load() as load):
+            return load
+        case _:
+            return None
+
+
+def _varying(access: ElementAccess) -> list[str]:
+    """Loop variables that differ from element to element of a vector."""
+    first, other = access.names.at(Literal(0)), access.names.at(_ELEMENT)
+    return [name for name, value in first.items() if other[name] != value]
+
+
+def _mentions(condition: Expr, names: list[str]) -> bool:
+    reads = any(isinstance(node, Load) for node in each_node(condition))
+    return reads or any(name in names for name in free_vars(condition))
+
+
+def _conjuncts(condition: Expr) -> tuple[Expr, ...]:
+    match condition:
+        case Binary("and", left, right):
+            return *_conjuncts(left), *_conjuncts(right)
+        case _:
+            return (condition,)
+
+
+def _behind_conditions(access: ElementAccess) -> Iterator[Load]:
+    """Loads that are evaluated only as a condition has it."""
+    for node in each_node(access.loop.body):
+        match node:
+            case Select(_, then, otherwise):
+                yield from (*each_load(then), *each_load(otherwise))
+            case Binary("and" | "or", _, right):
+                yield from each_load(right)
+            case _:
+                pass
+
+
+def _may_miss(access: ElementAccess, load: Load) -> bool:
+    """Whether a load of shared memory may lie outside of its buffer; those of tensors have guards of their own."""
+    actual = access.memory(load.buffer)
+    return actual.scope == "shared" and bool(
+        tensor_conditions(access.context, load.indices, actual.shape, access.known)
+    )
