@@ -132,7 +132,7 @@ class Tensors:
             for atom, coefficient in form.terms.items():
                 if any(name.startswith("%") for name in free_vars(atom)):
                     least, most = interval(atom, ranges)
-                    if least is None or most is None:
+                    if least is None or most is None or not self._is_settled(atom):
                         return None
                     ends = sorted((sign * coefficient * least, sign * coefficient * most))
                     low, high = low + ends[0], high + ends[1]
