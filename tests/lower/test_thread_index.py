@@ -49,7 +49,7 @@ def sums(X):
 
 
 def counts(X):
-    """Of each number, and how many there are at all."""
+    """Of each number, and twice how many there are at all."""
     M = T.const("M")
     X: T.Tensor((M,), T.int32)
     H = T.empty((9,), T.int32)
@@ -57,8 +57,36 @@ def counts(X):
         t = T.get_thread_binding()
         if bx * 128 + t < M:
             T.atomic_add(H[X[bx * 128 + t]], 1)
+            T.atomic_add(H[8], 1)
         T.atomic_add(H[8], T.if_then_else(bx * 128 + t < M, 1, 0))
     return H
+
+
+def strides(X):
+    """Iterations write elements apart, so that threads need not meet."""
+    M = T.const("M")
+    X: T.Tensor((M,), T.float32)
+    Y = T.empty((M,), T.float32)
+    with T.Kernel(2, threads=128) as bx:
+        t = T.get_thread_binding()
+        for k in T.serial(T.ceildiv(M, 256)):
+            place = k * 256 + bx * 128 + t
+            if place < M:
+                Y[place] = X[place] * 2
+    return Y
+
+
+def neighbours(X):
+    """Each thread goes on with what another one stored."""
+    X: T.Tensor((128,), T.float32)
+    Y = T.empty((128,), T.float32)
+    with T.Kernel(1, threads=128):
+        t = T.get_thread_binding()
+        Y[t] = X[t]
+        Y[127 - t] = Y[127 - t] + X[t]
+        for k in T.serial(3):
+            Y[(t + k) % 128] = Y[(t + k) % 128] * 2
+    return Y
 
 
 def biased(A, B, bias):
@@ -91,7 +119,9 @@ BIAS = np.arange(256, dtype=np.float32)
 CASES = [
     (reversed_blocks, (X,), X.reshape(3, 128)[:, ::-1].reshape(-1)),
     (sums, (X[:300],), np.array([X[:128].sum(), X[128:256].sum(), X[256:300].sum()])),
-    (counts, (NUMBERS,), np.append(np.bincount(NUMBERS, minlength=8), 300)),
+    (counts, (NUMBERS,), np.append(np.bincount(NUMBERS, minlength=8), 600)),
+    (strides, (X[:300],), 2 * X[:300]),
+    (neighbours, (X[:128],), 8 * (X[:128] + X[:128][::-1])),
     (biased, (A, B, BIAS), A.astype(np.float32) @ B + 2 * BIAS[128:] + 2 * BIAS[:128, None]),
 ]
 
