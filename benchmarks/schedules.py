@@ -34,6 +34,11 @@ _SPLIT_LINES = (
     1.7  # what reading a row costs that begins inside a line of the L2 cache: measured at 5000x7000x3000
 )
 _LINE = 128  # bytes
+_AGAIN = 0.15  # what a row or column of tiles more costs of an operand's bytes, which L2 gives again: measured with 128
+_AGAIN_MOST = 2.0  # rows of A in one and two rows of tiles
+_BUSY = 100 * 1024  # bytes on their way to a multiprocessor that keep memory busy
+_CROWDED = 0.03  # what as many again cost, which wait for each other: measured with 16 rows of A
+_UNEVEN_MOST = 1.3  # what a last wave that does not load everywhere costs at most
 _HIDDEN_LOADS = 0.1  # what loads, and reads by ldmatrix, cost although they run beside products
 
 
@@ -177,9 +182,15 @@ def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> fl
     beside = _EPILOGUE / 2 if schedule.persistent else _START  # what the next tile's loads do not hide
     steps = -(-problem.K // schedule.block_K) * (schedule.block_K / _STEP)
     compute = waves * (steps * step + (ending + beside) / resident) + _START
-    moved = (problem.K * (problem.N + problem.M) + problem.M * problem.N) * _HALF
+    again_a, again_b = (min(1 + _AGAIN * (other - 1), _AGAIN_MOST) for other in (tiles_n, tiles_m))
+    moved = (problem.K * (problem.N * again_b + problem.M * again_a) + problem.M * problem.N) * _HALF
     dram = device.dram_bytes_per_second / device.clock_hertz
-    memory = moved / min(dram, min(tiles, slots) * rate) * min(waves * slots / tiles, 1.2)
+    uneven = min(waves * slots / tiles, _UNEVEN_MOST) if tiles > slots else 1.0
+    under_way = (
+        schedule.num_stages * schedule.stage_bytes * min(resident, -(-tiles // device.multiprocessors))
+    )
+    crowded = 1 + _CROWDED * max(0.0, under_way / _BUSY - 1)
+    memory = moved / min(dram, min(tiles, slots) * rate) * uneven * crowded
     total = max(compute, memory + ending + _START) + 0.05 * compute
     return total * (_CLUSTER if schedule.cluster > 1 else 1.0)
 
@@ -200,7 +211,14 @@ def _step(problem: Problem, schedule: Schedule, target: Target, resident: int) -
     if not target.has("tma"):
         waits += _BARRIER * _STEP / schedule.block_K / resident  # another block computes meanwhile
         hidden += reads * resident
-    return max(products * resident, loads, reads * resident) + _HIDDEN_LOADS * hidden + waits, rate
+    busy = max(products * resident, loads, reads * resident) + _HIDDEN_LOADS * hidden + waits
+    # Where all wait for memory, a stage is not under way only while it is multiplied.
+    landing = (
+        schedule.stage_bytes * device.multiprocessors * device.clock_hertz / device.dram_bytes_per_second
+    )
+    multiplied = min(1.0, products * schedule.block_K / _STEP / landing)
+    streaming = (schedule.num_stages - 0.5 - multiplied) * schedule.stage_bytes / _LATENCY
+    return busy, min(_L2_BYTES_PER_CYCLE / resident, streaming)
 
 
 def _shared_rows(schedule: Schedule, target: Target) -> int:

@@ -296,11 +296,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
             __floats2half2_rn(S[0][2 * ni + r / 4][2 * (r / 2 % 2)], S[0][2 * ni + r / 4][2 * (r / 2 % 2) + 1]);
 
     // attention.py:82  O_local[i, d] *= alpha[i]
+    if (__any_sync(~0u, alpha[0][0] != 1.0f || alpha[0][1] != 1.0f)) {  // else no row of the warp asks for it
 #pragma unroll
-    for (int ni = 0; ni < 16; ++ni)
-#pragma unroll
-      for (int r = 0; r < 4; ++r)
-        if (alpha[0][r / 2] != 1.0f) O_local[0][ni][r] *= alpha[0][r / 2];
+      for (int ni = 0; ni < 16; ++ni)
+        for (int r = 0; r < 4; ++r) O_local[0][ni][r] *= alpha[0][r / 2];
+    }
 
     // attention.py:84  T.gemm(P, V_shared, O_local)
     {
@@ -326,7 +326,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       }
     }
   }
-  cp_async_wait<0>();
 
   // attention.py:76: the lanes of a row add up the sums that each has kept
   for (int r = 0; r < 2; ++r) {

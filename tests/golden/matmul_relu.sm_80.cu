@@ -223,7 +223,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     }
     stage = next_stage;
   }
-  cp_async_wait<0>();
 
   // Epilogue
   // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilegen.diagnostics import ProgramError
-from tilegen.frontend.values import ConstExtent, NamedInt, is_expr, is_number
-from tilegen.ir import build
+from tilegen.frontend.values import ConstExtent, NamedInt, is_expr, is_number, number_to_const
 from tilegen.ir.affine import substitute
 from tilegen.ir.expressions import Const, Expr, Var
 from tilegen.ir.location import NOWHERE, Location
@@ -86,9 +85,7 @@ def extent_expression(context: Context, item: object, location: Location) -> Exp
                 f"an extent of {int(item):,} is more than a kernel's 32-bit indices reach ({LARGEST_EXTENT:,})",
                 remedy="give the tensor more axes; their product may be larger",
             )
-        literal = build.const(int(item))
-        name = item.name if isinstance(item, NamedInt) else ""
-        return Const(literal.value, literal.dtype, location, name)
+        return number_to_const(item if isinstance(item, NamedInt) else int(item), location)
     if is_expr(item):
         if item.dtype.is_float:
             raise ProgramError(location, f"an extent is an integer, not {item.dtype}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import math
 import numbers
+import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args
 
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr
@@ -18,16 +19,61 @@ if TYPE_CHECKING:
     from tilegen.frontend.context import Frame
 
 
+Sign = Literal["+", "-", "*", "//"]
+_SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv}
+
+
 class NamedInt(int):
-    """A Python int that remembers the parameter it came from; arithmetic gives plain ints."""
+    """A Python int that remembers the parameter it came from. Sums, products and quotients have no name, but remember
+    their `parts`; all else that is computed from it is a plain int."""
 
     name: str
+    parts: tuple[Sign, int, int] | None
 
     @staticmethod
     def of(value: int, name: str) -> NamedInt:
         named = NamedInt(value)
-        named.name = name
+        named.name, named.parts = name, None
         return named
+
+    @staticmethod
+    def worked(sign: Sign, left: int, right: int) -> Any:
+        """What the operator gives; the operand itself where it changes nothing."""
+        if not isinstance(left, int) or not isinstance(right, int):
+            return NotImplemented
+        value = _SIGNS[sign](int(left), int(right))
+        neutral = 1 if sign in ("*", "//") else 0
+        if right == neutral or isinstance(left, bool) or isinstance(right, bool):
+            return left if right == neutral else value
+        if left == neutral and sign in ("+", "*"):
+            return right
+        result = NamedInt.of(value, "")
+        result.parts = (sign, left, right)
+        return result
+
+    def __add__(self, other: int) -> Any:
+        return NamedInt.worked("+", self, other)
+
+    def __radd__(self, other: int) -> Any:
+        return NamedInt.worked("+", other, self)
+
+    def __sub__(self, other: int) -> Any:
+        return NamedInt.worked("-", self, other)
+
+    def __rsub__(self, other: int) -> Any:
+        return NamedInt.worked("-", other, self)
+
+    def __mul__(self, other: int) -> Any:
+        return NamedInt.worked("*", self, other)
+
+    def __rmul__(self, other: int) -> Any:
+        return NamedInt.worked("*", other, self)
+
+    def __floordiv__(self, other: int) -> Any:
+        return NamedInt.worked("//", self, other)
+
+    def __rfloordiv__(self, other: int) -> Any:
+        return NamedInt.worked("//", other, self)
 
 
 class NamedFloat(float):
@@ -44,8 +90,8 @@ class NamedFloat(float):
 
 def named_number(value: object, name: str) -> object:
     """Integers and finite floats remember their names, so that emitted text has them; other values stay as they are."""
-    if type(value) is int:
-        return NamedInt.of(value, name)
+    if type(value) is int or (isinstance(value, NamedInt) and not value.name):
+        return NamedInt.of(int(value), name)
     if type(value) is float and math.isfinite(value):
         return NamedFloat.of(value, name)
     return value
@@ -160,12 +206,19 @@ def is_expr(value: object) -> TypeGuard[Expr]:
     return isinstance(value, _EXPR_TYPES)
 
 
+def _parts(value: object, location: Location) -> tuple[Sign, Const, Const] | None:
+    if not isinstance(value, NamedInt) or value.parts is None:
+        return None
+    sign, left, right = value.parts
+    return sign, number_to_const(left, location), number_to_const(right, location)
+
+
 def number_to_const(value: object, location: Location) -> Const:
     """The literal for a Python (or NumPy) number, with the name of the parameter it is."""
     if isinstance(value, NamedInt | NamedFloat):
         plain = int(value) if isinstance(value, NamedInt) else float(value)
         literal = build.const(plain, None, location)
-        return Const(literal.value, literal.dtype, location, value.name)
+        return Const(literal.value, literal.dtype, location, value.name, _parts(value, location))
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return build.const(bool(value), None, location)
     if isinstance(value, numbers.Integral):

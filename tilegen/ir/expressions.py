@@ -46,12 +46,14 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 @dataclass(frozen=True, slots=True)
 class Const:
     """A literal; floats may be inf or nan. `name` is the generation-time parameter it was written as
-    (`block_M`): emitted text names its constants after it."""
+    (`block_M`): emitted text names its constants after it. `parts` say how an integer without a name was computed from
+    integers that may have one: (operator, left, right)."""
 
     value: int | float | bool
     dtype: DType
     location: Location = field(default=NOWHERE, compare=False)
     name: str = field(default="", compare=False)
+    parts: tuple[Literal["+", "-", "*", "//"], Const, Const] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,8 @@ class Context:
     def literal(self, expr: Const) -> CExpr:
         """A constant under the name that the program has for it, or plain."""
         plain = Literal(expr.value, "float" if expr.dtype.is_float else "int")
+        if expr.parts is not None and not expr.name:
+            return self._worked(expr, plain)
         if not expr.name or isinstance(expr.value, bool):
             return plain
         name = constant_name(expr.name)
@@ -125,6 +127,15 @@ class Context:
         else:
             known = self.constants.setdefault(name, Constant(name, plain, plain.type_name))
         return Name(name) if known is not None and known.value == plain else plain
+
+    def _worked(self, expr: Const, plain: Literal) -> CExpr:
+        """How a constant is computed from others, where one of them has a name and none is negative."""
+        assert expr.parts is not None
+        sign, left, right = expr.parts
+        operands = self.literal(left), self.literal(right)
+        if min(expr.value, left.value, right.value) < 0 or all(isinstance(o, Literal) for o in operands):
+            return plain
+        return c.operation("/" if sign == "//" else sign, *operands)
 
     def whole_number(self, expr: Const) -> Name | None:
         """The file's integer that a float constant of the program comes from, if it has that."""

@@ -1,7 +1,7 @@
 """A pipelined loop as a ring of cp.async stages.
 
 Copies of an iteration run `stages - 1` iterations ahead, as one commit group each; an empty group stands for an
-iteration beyond the end, so that the count of groups in flight stays the same.
+iteration beyond the end, so that the count of groups in flight stays the same: only those are left behind the loop.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ def lower_pipelined(context: Context, loop: For) -> list[CStmt]:
         _fill(loop, head, names, depth, stages),
         Blank(),
         *running,
-        Expression(c.call("cp_async_wait", template=(0,))),
     ]
 
 

@@ -25,7 +25,7 @@ def scalar(context: Context, expr: Expr, load: Callable[[Load], CExpr] | None = 
     def constant(value: Const) -> CExpr | None:
         if value.dtype == float32 and (whole := context.whole_number(value)) is not None:
             return StaticCast("float", whole)
-        named = bool(value.name) and (value.dtype.is_integer or value.dtype == float32)
+        named = bool(value.name or value.parts) and (value.dtype.is_integer or value.dtype == float32)
         return context.literal(value) if named else None
 
     given = {"load": load} if load is not None else {}

@@ -37,9 +37,9 @@ def lower_voted(context: Context, loop: Loop) -> list[CStmt] | None:
         return None
     rows = _rows(context, loop, condition)
     stored = context.decisions.fragment(target).register_count
-    if rows is None or rows > _MOST_ROWS or stored < _FEWEST * rows:
+    if not rows or len(rows) > _MOST_ROWS or stored < _FEWEST * len(rows):
         return None
-    wanted = [scalar(context, _of_row(context, condition, row)) for row in range(rows)]
+    wanted = [scalar(context, _of_row(context, condition, row)) for row in rows]
     test = wanted[0]
     for other in wanted[1:]:
         test = c.operation("||", test, other)
@@ -59,18 +59,22 @@ def _scales(store: Store, condition: Expr) -> bool:
             return False
 
 
-def _rows(context: Context, loop: Loop, condition: Expr) -> int | None:
-    """How many registers of a thread the condition speaks of; None where it speaks of the elements' places too."""
+Row = tuple[int, ...]
+"""The register of a row: its indices in the register array."""
+
+
+def _rows(context: Context, loop: Loop, condition: Expr) -> list[Row]:
+    """The registers of a thread that the condition speaks of; none where it speaks of the elements' places too."""
     loads = _loads(condition)
-    places = [name for name in free_vars(_of_row(context, condition, 0)) if name in loop.names]
+    places = [name for name in free_vars(_of_row(context, condition, ())) if name in loop.names]
     if not loads or places or len({load.indices for load in loads}) > 1:
-        return None  # of rows and columns, or of two rows at once: registers of one number do not belong together
+        return []  # of rows and columns, or of two rows at once: registers of one number do not belong together
     if not all(isinstance(index, Var) for index in loads[0].indices):
-        return None
+        return []
     fragments = [context.decisions.fragment(load.buffer) for load in loads]
     shape = fragments[0].register_shape
     alike = all(fragment.exact and fragment.register_shape == shape for fragment in fragments)
-    return shape[0] if alike and len(shape) == 1 else None
+    return list(fragments[0].each_register()) if alike else []
 
 
 def _loads(expr: Expr) -> list[Load]:
@@ -79,11 +83,11 @@ def _loads(expr: Expr) -> list[Load]:
     return [load for part in children(expr) for load in _loads(part)]
 
 
-def _of_row(context: Context, expr: Expr, row: int) -> Expr:
+def _of_row(context: Context, expr: Expr, row: Row) -> Expr:
     """The condition with the registers of a row in the place of elements."""
     if isinstance(expr, Load):
-        name = f"%{expr.buffer.name}_{row}"
-        context.environment[name] = c.index(expr.buffer.name, Literal(row))
+        name = "_".join((f"%{expr.buffer.name}", *map(str, row)))
+        context.environment[name] = c.index(expr.buffer.name, *map(Literal, row))
         return Var(name, expr.buffer.dtype)
     parts = children(expr)
     return rebuild(expr, tuple(_of_row(context, part, row) for part in parts)) if parts else expr

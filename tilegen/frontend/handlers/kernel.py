@@ -9,7 +9,7 @@ from tilegen.frontend.calls import WordCall, dtype_argument, handles
 from tilegen.frontend.context import KernelState
 from tilegen.frontend.extents import fixing_remedy
 from tilegen.frontend.stores import require_kernel
-from tilegen.frontend.values import KernelLaunch, NamedInt, is_number, is_tile_value
+from tilegen.frontend.values import KernelLaunch, NamedInt, is_number, is_tile_value, number_to_const
 from tilegen.frontend.variables import define
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr, Var
@@ -116,9 +116,7 @@ def _extent(call: WordCall, item: object) -> Expr:
         )
     if not is_number(item) or int(item) != item or item <= 0:
         call.fail("shape", f"the shape of a tile holds positive integers, not {item!r}")
-    size = int(item)
-    literal = build.const(size, None, call.location)
-    return Const(literal.value, literal.dtype, call.location, item.name if isinstance(item, NamedInt) else "")
+    return number_to_const(item if isinstance(item, NamedInt) else int(item), call.location)
 
 
 def _kernel_state(call: WordCall) -> KernelState:

@@ -1,0 +1,69 @@
+"""Integers that the program computes from named ones: the text says how, under their names."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from emulation import emulated, generated, kernel_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tilegen.language as T
+from tilegen.frontend.values import NamedInt, named_number, number_to_const
+from tilegen.ir.location import NOWHERE
+
+
+def pairs(X, block: int = 64, group: int = 16, threads: int = 64):
+    """Y[i, j] = X[i, 2 j] + X[i, 2 j + 1], of words of `group` a block."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N // 2), T.float32)
+    with T.Kernel(M // (block // group), threads=threads) as bx:
+        tile = T.alloc_shared((block // group, block * 2), T.float32)
+        for k in T.serial(N // (block * 2)):
+            T.copy(X[bx * (block // group), k * (block * 2)], tile)
+            for i, j in T.Parallel(block // group, block):
+                Y[bx * (block // group) + i, k * block + j] = tile[i, 2 * j] + tile[i, 2 * j + 1]
+    return Y
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+def test_products_and_quotients_keep_their_names(target: str, require_tool: Callable[[str], None]) -> None:
+    require_tool("host_compiler")
+    x = np.random.default_rng(0).standard_normal((8, 256)).astype(np.float32)
+    text = kernel_text(generated(pairs, target, [x]))
+    assert "bx * (kBlock / kGroup)" in text and "k * (kBlock * 2)" in text
+    assert "bx * 4" not in text and "k * 128" not in text
+    (found,) = emulated(pairs, target, [x], {"schedule": "random", "seed": 1})
+    np.testing.assert_array_equal(found, x[:, ::2] + x[:, 1::2])
+
+
+NUMBERS = st.one_of(
+    st.integers(-40, 40), st.builds(NamedInt.of, st.integers(-40, 40), st.sampled_from(("block", "group")))
+)
+
+
+@given(NUMBERS, NUMBERS, st.sampled_from(("+", "-", "*", "//", "%", "<<")))
+def test_arithmetic_is_that_of_integers(left: int, right: int, sign: str) -> None:
+    plain = int(left), int(right)
+    if (sign in ("//", "%") and plain[1] == 0) or (sign == "<<" and plain[1] < 0):
+        return
+    expected = eval(f"a {sign} b", {"a": plain[0], "b": plain[1]})
+    found = eval(f"a {sign} b", {"a": left, "b": right})
+    assert isinstance(found, int) and found == expected
+    const = number_to_const(found, NOWHERE)
+    assert const.value == expected
+    if const.parts is not None:
+        op, a, b = const.parts
+        assert eval(f"{a.value} {op} ({b.value})") == expected and not const.name
+
+
+def test_a_result_takes_the_name_that_it_is_given() -> None:
+    half = named_number(NamedInt.of(64, "block") // 2, "half")
+    assert isinstance(half, NamedInt) and half.name == "half" and half == 32 and half.parts is None
+    assert (NamedInt.of(64, "block") * 1).name == "block" == (0 + NamedInt.of(64, "block")).name
+    assert type(NamedInt.of(64, "block") % 3) is int and NamedInt.of(64, "block") * 0.5 == 32.0
