@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, overload
 
 from tilegen.building import (
@@ -25,9 +25,9 @@ from tilegen.building import (
 from tilegen.dtype_parameters import bind_dtypes
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall
-from tilegen.ir.expressions import Const, Var
+from tilegen.ir.expressions import Const, Expr, Var
 from tilegen.language.functions import PrimFunc
-from tilegen.language.tensors import TensorSpec, spec_of_array
+from tilegen.language.tensors import TensorSpec, row_major_strides, spec_of_array
 from tilegen.program import (
     CompiledProgram,
     prepare_call,
@@ -259,16 +259,19 @@ class JitKernel:
         dynamic: Sequence[str],
         target: Target,
     ) -> dict[str, TensorSpec]:
-        """The specs with the extents left open that the program calls by these names, and those that are 0: what has
-        no elements is launched by the text for any extent, which starts no block for it."""
+        """The specs with the extents and strides left open that the program calls by these names, and the extents that
+        are 0: what has no elements is launched by the text for any extent, which starts no block for it."""
         function = self._definition.python
         if self._definition.style == "eager":
             parameters = bind_dtypes(function, specs, parameters)
         program = read_program(self._definition, specs, parameters, target=target)
-        declared = {tensor.name: tensor.shape for tensor in program.tensors}
+        declared = {tensor.name: tensor for tensor in program.tensors}
         known = {extent.name for extent in program.extents}
         known |= {
-            e.name for shape in declared.values() for e in shape if isinstance(e, Const | Var) and e.name
+            e.name
+            for tensor in declared.values()
+            for e in (*tensor.shape, *(tensor.strides or ()))
+            if isinstance(e, Const | Var) and e.name
         }
         known -= set(parameter_names(function))
         unknown = [name for name in dynamic if name not in known]
@@ -279,16 +282,23 @@ class JitKernel:
             )
         opened = {}
         for name, spec in specs.items():
+            tensor = declared[name]
             shape = tuple(
-                extent.name
-                if isinstance(extent, Const | Var)
-                and extent.name in known
-                and (extent.name in dynamic or value == 0)
-                else value
-                for extent, value in zip(declared[name], spec.shape, strict=True)
+                _open_name(extent, known if value == 0 else known & set(dynamic)) or value
+                for extent, value in zip(tensor.shape, spec.shape, strict=True)
             )
-            opened[name] = TensorSpec(shape, spec.dtype, spec.strides if shape == spec.shape else None)
+            strides = spec.strides
+            if tensor.strides is not None:
+                names = (_open_name(stride, known & set(dynamic)) for stride in tensor.strides)
+                values = strides or row_major_strides(spec.shape)
+                strides = tuple(name or value or 0 for name, value in zip(names, values, strict=True))
+            opened[name] = TensorSpec(shape, spec.dtype, strides)
         return opened
+
+
+def _open_name(extent: Expr, names: Collection[str]) -> str:
+    """The extent's name where it is one of these, else nothing."""
+    return extent.name if isinstance(extent, Const | Var) and extent.name in names else ""
 
 
 def _spec(array: ArrayFacts) -> TensorSpec:

@@ -50,3 +50,30 @@ def test_the_remedy_helps(target, case):
         kernel.emit(target=target, **wrong)
     assert caught.value.remedy.startswith(remedy)
     assert kernel.emit(target=target, **right).source
+
+
+def shifted(X, scope="fragment"):
+    X: T.Tensor((16, 64), T.float32)
+    Y = T.empty((16, 64), T.float32)
+    with T.Kernel(1, threads=128):
+        tile = (
+            T.alloc_fragment((16, 64), T.float32)
+            if scope == "fragment"
+            else T.alloc_shared((16, 64), T.float32)
+        )
+        T.clear(tile)
+        for i, j in T.Parallel(16, 64):
+            if j >= 4:
+                tile[i, j - 4] = X[i, j]
+        T.copy(tile, Y[0, 0])
+    return Y
+
+
+def test_a_loop_that_writes_elsewhere_says_where():
+    """Not that one layout differs from the same."""
+    kernel = tilegen.jit(shifted)
+    with pytest.raises(ProgramError) as caught:
+        kernel.emit(target="sm_80")
+    assert "but it writes tile[i, j - 4]: threads would write elements of tile" in caught.value.message
+    assert caught.value.remedy == "make tile a shared tile"
+    assert kernel.emit(target="sm_80", scope="shared").source

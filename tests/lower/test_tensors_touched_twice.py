@@ -236,3 +236,24 @@ def test_only_the_owner_of_an_element_reads_what_it_writes(
     c = rng.integers(-9, 9, (32, 16)).astype(np.float32)
     (found,) = emulated(added_to_copies, target, [a, b, c], {"schedule": schedule})
     np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32) + c)
+
+
+def turned_round(X, Y):
+    """An element is another thread's in each iteration, though one expression says which."""
+    X: T.Tensor((128,), T.float32)
+    Y: T.Tensor((128,), T.float32)
+    with T.Kernel(1, threads=128):
+        for k in T.serial(3):
+            for i in T.Parallel(128):
+                Y[(i + k) % 128] = Y[(i + k) % 128] * 2 + X[i]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_element_that_moves_on_by_the_iteration(target: str, require_tool: Callable[[str], None]) -> None:
+    require_tool("host_compiler")
+    x, y = np.random.default_rng(4).integers(-9, 9, (2, 128)).astype(np.float32)
+    expected = y
+    for k in range(3):
+        expected = expected * 2 + np.roll(x, k)
+    (found,) = emulated(turned_round, target, [x, y], {"schedule": "random", "seed": 1})
+    np.testing.assert_array_equal(found, expected)

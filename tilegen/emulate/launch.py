@@ -131,7 +131,7 @@ class Launch:
         return named
 
     def _solve_symbols(self) -> None:
-        """Binds each extent that a tensor's shape names alone."""
+        """Binds each extent that a tensor's shape names alone, and each stride."""
         symbols = set(self._facts.get("symbols", ()))
         for tensor in self._tensors:
             array = self._arrays.get(tensor["name"])
@@ -144,6 +144,14 @@ class Launch:
             for extent, value in zip(tensor["shape"], array.shape, strict=True):
                 if isinstance(extent, str) and extent in symbols:
                     self.names.setdefault(extent, value)
+        for tensor in self._tensors:
+            if (array := self._arrays.get(tensor["name"])) is not None:
+                axes = sorted(
+                    range(len(tensor.get("strides") or ())), key=lambda axis: array.shape[axis] <= 1
+                )
+                for axis in axes:
+                    if tensor["strides"][axis] in symbols:
+                        self.names.setdefault(tensor["strides"][axis], array.strides[axis] // array.itemsize)
 
     def _shape(self, tensor: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(evaluate_int(extent, self.names) for extent in tensor["shape"])

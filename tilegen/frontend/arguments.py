@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import cast
 
 from tilegen.diagnostics import ProgramError
@@ -16,7 +17,7 @@ from tilegen.ir.expressions import Const, Expr, Var
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Role
 from tilegen.ir.types import DType
-from tilegen.language.tensors import Extent, SymbolicExtent, TensorSpec
+from tilegen.language.tensors import Extent, SymbolicExtent, TensorSpec, row_major_strides
 
 
 def declare_tensor(
@@ -156,13 +157,15 @@ def _strides(
     context: Context, name: str, steps: tuple[object, ...] | None, spec: TensorSpec | None, location: Location
 ) -> tuple[Expr, ...] | None:
     """The strides in elements; None for row-major."""
-    given = spec.strides if spec is not None else None
+    given: Sequence[Extent | None] | None = spec.strides if spec is not None else None
     if steps is None:
         if given is None:
             return None
         if spec is not None and _is_row_major(spec):
             return None
         return tuple(extent_expression(context, step, location) for step in given)
+    if spec is not None and given is None:
+        given = row_major_strides(spec.shape)
     strides = []
     for axis, step in enumerate(steps):
         step = resolve(context, step)

@@ -20,6 +20,7 @@ from tilegen.inference.reduction import accumulation_dtype
 from tilegen.ir import build
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Buffer, Copy, For, Reduce, Region
+from tilegen.ir.printer import expression_text
 from tilegen.ir.walk import each_statement
 
 
@@ -148,15 +149,24 @@ def store_loop(fragment: Buffer, scratch: Buffer) -> Loop:
 
 def _foreign_write(loop: Loop, access: Access, decisions: Decisions) -> ProgramError:
     name = access.buffer.name
+    runs, lies = str(decisions.loops[loop.node]), str(decisions.fragments[name])
+    remedy = f"write to a new fragment here and copy that to {name} with T.copy, or make {name} a shared tile"
+    if runs == lies:  # a new fragment would lie no better
+        remedy = f"make {name} a shared tile"
+        indices = ", ".join(map(expression_text, access.indices))
+        problem = (
+            f"the loop is divided among the threads as {name} is, {runs}, but it writes {name}[{indices}]"
+        )
+    else:
+        problem = f"the loop runs as {runs}, but {name} is laid out as {lies}"
     return ProgramError(
         loop.node.location,
-        f"the loop runs as {decisions.loops[loop.node]}, but {name} is laid out as {decisions.fragments[name]}: "
-        f"threads would write elements of {name} that other threads hold",
+        f"{problem}: threads would write elements of {name} that other threads hold",
         related=[
             (
                 access.buffer.location,
                 f"{name}: {decisions.reasons.get(name, 'laid out by another statement')}",
             )
         ],
-        remedy=f"write to a new fragment here and copy that to {name} with T.copy, or make {name} a shared tile",
+        remedy=remedy,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.diagnostics import ProgramError
-from tilegen.ir.effects import summed_outputs
+from tilegen.ir.effects import regions_read, regions_written, summed_outputs
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     AtomicElement,
@@ -42,6 +42,8 @@ def check_operations(program: Program) -> None:
 
 
 def _check(statement: Stmt) -> None:
+    if isinstance(statement, Copy | Reduce | AtomicTile):
+        _check_divided(statement)
     match statement:
         case Copy():
             _check_copy(statement)
@@ -53,6 +55,19 @@ def _check(statement: Stmt) -> None:
             _check_same_shape("the atomic update", statement.source, statement.target, statement.location)
         case _:
             pass
+
+
+def _check_divided(statement: Stmt) -> None:
+    """What divides a tile among the threads takes no array that each of them has for itself."""
+    for region in (*regions_read(statement), *regions_written(statement)):
+        buffer = region.buffer
+        if buffer.scope == "local":
+            raise ProgramError(
+                statement.location,
+                f"each thread has {buffer.name} for itself, but this divides a tile among the threads",
+                remedy=f"make {buffer.name} a fragment, T.alloc_fragment, or go through its elements with T.serial",
+                related=declared(buffer),
+            )
 
 
 def declared(*buffers: Buffer) -> list[tuple[Location, str]]:

@@ -32,8 +32,11 @@ def _block(
             _refuse_fragment_elements(statement)
         if isinstance(statement, Let) and not statement.mutable:
             lets = lets | {statement.var.name: substitute(statement.value, lets)}
-        if isinstance(statement, Store) and parallel and not guarded:
-            _refuse_race(statement, parallel, lets)
+        if isinstance(statement, Store) and parallel:
+            if statement.buffer.scope == "local":
+                _refuse_divided(statement, parallel, lets)
+            elif not guarded:
+                _refuse_race(statement, parallel, lets)
         inner = parallel
         if isinstance(statement, ParallelFor):
             inner = parallel + tuple(zip(statement.vars, statement.extents, strict=True))
@@ -77,10 +80,23 @@ def _refuse_fragment_elements(statement: Stmt) -> None:
         )
 
 
+def _refuse_divided(statement: Store, parallel: tuple[tuple[Var, Expr], ...], lets: dict[str, Expr]) -> None:
+    """A store to each thread's own array that only the thread makes whose iteration it is."""
+    used = {name for index in statement.indices for name in free_vars(substitute(index, lets))}
+    for var, _ in parallel:
+        if var.name in used:
+            name = statement.buffer.name
+            raise ProgramError(
+                statement.location,
+                f"each thread has {name} for itself, but the iterations over {var.name} are divided among the threads: "
+                f"none would have all elements of {name}",
+                remedy=f"make {name} a fragment, T.alloc_fragment, or loop over {var.name} with T.serial",
+                related=declared(statement.buffer),
+            )
+
+
 def _refuse_race(statement: Store, parallel: tuple[tuple[Var, Expr], ...], lets: dict[str, Expr]) -> None:
     """A store that several iterations make to the same element with different values."""
-    if statement.buffer.scope == "local":
-        return
     used = {name for index in statement.indices for name in free_vars(substitute(index, lets))}
     value = substitute(statement.value, lets)
     reads_itself = any(

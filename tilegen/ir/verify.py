@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.ir.check_bounds import check_bounds
+from tilegen.ir.check_divergence import check_divergence
 from tilegen.ir.check_initialised import check_initialised
 from tilegen.ir.check_iterations import check_iterations
 from tilegen.ir.check_kernel import check_kernel
@@ -13,7 +14,8 @@ from tilegen.ir.nodes import Program
 
 
 def verify(program: Program) -> None:
-    """Checks names, the launch, shapes and dtypes of operations, parallel loops, bounds and initialisation.
+    """Checks names, the launch, shapes and dtypes of operations, parallel loops, what threads run together, bounds and
+    initialisation.
 
     Raises:
         ProgramError: at the first statement that is wrong, with what it clashes with and a remedy.
@@ -22,6 +24,7 @@ def verify(program: Program) -> None:
     check_kernel(program)
     check_operations(program)
     check_parallel(program)
+    check_divergence(program)
     check_iterations(program)
     check_bounds(program)
     check_initialised(program)

@@ -101,8 +101,8 @@ class TensorSpec:
         return len(self.shape)
 
 
-def as_extent(item: Any) -> Extent:
-    """A shape item as an int, a name or an expression.
+def as_extent(item: Any, holder: str = "a shape holds") -> Extent:
+    """A shape item (or a stride) as an int, a name or an expression.
 
     Raises:
         TilegenError: for anything else, and for a negative extent.
@@ -119,21 +119,31 @@ def as_extent(item: Any) -> Extent:
                 raise TilegenError(f"a dynamic extent is named by an identifier, not {item!r}")
             return item
         case bool():
-            raise TilegenError("a shape holds integers, not booleans")
+            raise TilegenError(f"{holder} integers, not booleans")
     if hasattr(item, "__index__"):
         value = int(item.__index__())
         if value < 0:
-            raise TilegenError(f"a shape holds non-negative integers, not {value}")
+            raise TilegenError(f"{holder} non-negative integers, not {value}")
         return value
     if isinstance(item, Expr):
         return item
-    raise TilegenError(f"a shape holds integers, names and T.dynamic extents, not {item!r}")
+    raise TilegenError(f"{holder} integers, names and T.dynamic extents, not {item!r}")
 
 
-def _extents(items: object) -> tuple[Extent, ...]:
+def _extents(items: object, holder: str = "a shape holds") -> tuple[Extent, ...]:
     if isinstance(items, Iterable) and not isinstance(items, str):
-        return tuple(as_extent(item) for item in items)
-    return (as_extent(items),)
+        return tuple(as_extent(item, holder) for item in items)
+    return (as_extent(items, holder),)
+
+
+def row_major_strides(shape: Sequence[Extent]) -> tuple[int | None, ...]:
+    """The strides of a tensor without gaps; None where they come from extents that stay open."""
+    strides: list[int | None] = []
+    step: int | None = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step = step * extent if step is not None and isinstance(extent, int) else None
+    return tuple(reversed(strides))
 
 
 def make_spec(shape: object, dtype: object = float32, strides: object = None) -> TensorSpec:
@@ -143,7 +153,7 @@ def make_spec(shape: object, dtype: object = float32, strides: object = None) ->
         TilegenError: for an unknown dtype, a bad extent, or strides of another rank.
     """
     extents = _extents(shape)
-    steps = None if strides is None else _extents(strides)
+    steps = None if strides is None else _extents(strides, "strides are")
     if steps is not None and len(steps) != len(extents):
         raise TilegenError(f"{len(steps)} strides are given for a tensor of rank {len(extents)}")
     return TensorSpec(extents, as_dtype(dtype), steps)

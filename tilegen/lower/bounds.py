@@ -91,7 +91,8 @@ def _assumed(context: Context, condition: Expr) -> bool:
     return any(states(assumption.condition) for assumption in context.program.assumptions)
 
 
-def _is_data(index: Expr) -> bool:
+def is_data(index: Expr) -> bool:
+    """Whether an index comes from memory."""
     return any(isinstance(part, Load) for part in subexpressions(index))
 
 
@@ -102,7 +103,7 @@ def tensor_conditions(
     taken as they are: only the program can know what they may be."""
     conditions = []
     for index, extent in zip(indices, shape, strict=True):
-        if inside_grid(context, index, extent, known) or _is_data(index):
+        if inside_grid(context, index, extent, known) or is_data(index):
             continue
         above = build.binary(">=", index, build.const(0))
         below = build.binary("<", index, extent)

@@ -10,6 +10,7 @@ from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.ir.expressions import Const
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Fill, For, Program, Stmt
+from tilegen.ir.per_thread import PerThread
 from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.threads import Threads
 from tilegen.model import build as c
@@ -54,6 +55,8 @@ class Context:
     initial: PerNode[Fill, bool] = field(default_factory=PerNode)  # fills that declarations do
     parts: PerNode[Stmt, str] = field(default_factory=PerNode)  # statements that begin a part of the kernel
     hoisted: dict[str, None] = field(default_factory=dict)  # named values that stand in the prologue
+    own: PerThread = field(default_factory=PerThread)  # what differs from thread to thread
+    divergent: bool = False  # whether only some threads may come by
     latest: str = ""  # the source line that was named last
     titled: bool = False  # whether a title stands above what comes next
     notes: list[str] = field(default_factory=list)

@@ -36,7 +36,7 @@ class AsyncCopy:
 class _Chunks:
     """How the threads share a tile's chunks: `row`, `column` and `place` (the column in its group, swizzled) of a chunk
     as the loop's body says them, `first` row and column of round 0, `step` rows from one round `i` to the next (0: a
-    round moves columns too).
+    round moves columns too). Those of a tile with one axis lie in row 0.
 
     Where a round moves rows by whole periods of the swizzle (`fixed`), `column` and `place` are the same in all rounds,
     and are declared once.
@@ -64,7 +64,7 @@ def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
     inside = c.conjunction(_guards(context, copy, chunks))
     body: list[CStmt] = [_transfer(context, size, target, source, inside)]
     if chunks.partial:
-        body = [IfC(c.operation("<", chunks.row, layout.rows), tuple(body))]
+        body = [IfC(_in_tile(context, copy, layout, chunks), tuple(body))]
     if not chunks.fixed:
         body = [*chunks.declarations, *body]
     if chunks.rounds > 1:
@@ -80,6 +80,13 @@ def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
     return AsyncCopy(declarations, (*context.comment(copy.location), *body))
 
 
+def _in_tile(context: Context, copy: Copy, layout: SharedLayout, chunks: _Chunks) -> CExpr:
+    buffer = copy.target.buffer
+    if buffer.rank > 1:
+        return c.operation("<", chunks.row, layout.rows)
+    return c.operation("<", chunks.column, shared_tiles.extent_constants(context, buffer)[0])
+
+
 def _first_chunk(tile: str) -> str:
     return f"this thread's first chunk of {tile}"
 
@@ -93,6 +100,8 @@ def _share(context: Context, copy: Copy, layout: SharedLayout, vector: int) -> _
     rounds = -(-pieces // threads)
     partial = rounds * threads > pieces
     tile = copy.target.buffer.name
+    if copy.target.buffer.rank == 1:
+        return _share_row(context, copy, layout, vector, rounds)
     step = threads // per_row if threads % per_row == 0 else 0
     if step and (rounds == 1 or all(step % (x.divisor * x.extent) == 0 for x in layout.xors)):
         row, column = Name(context.name(f"{tile}_row")), Name(context.name(f"{tile}_column"))
@@ -120,6 +129,25 @@ def _share(context: Context, copy: Copy, layout: SharedLayout, vector: int) -> _
     )
     swizzled = _placed(context, copy, layout, row, column)
     return _Chunks(row, column, swizzled, first, step, rounds, partial, False, declared)
+
+
+def _share_row(context: Context, copy: Copy, layout: SharedLayout, vector: int, rounds: int) -> _Chunks:
+    """Chunks of a tile with one axis, dealt to the threads one after the other."""
+    threads = context.plan.computing
+    thread: CExpr = context.threads.name("thread")
+    partial = rounds * threads * vector > layout.columns
+    zero = Literal(0)
+    if rounds == 1:
+        tile = copy.target.buffer.name
+        column = Name(context.name(f"{tile}_column"))
+        start = Declare("int", column.name, c.mul(vector, thread), const=True, comment=_first_chunk(tile))
+        place = _placed(context, copy, layout, zero, column)
+        return _Chunks(zero, column, place, (zero, column), 1, rounds, partial, True, (start,))
+    column = Name("column")
+    piece = c.add(thread, c.mul(context.constant("kThreads", threads), "i"))
+    declared = Declare("int", column.name, c.mul(vector, piece), const=True)
+    place = _placed(context, copy, layout, zero, column)
+    return _Chunks(zero, column, place, (zero, column), 0, rounds, partial, False, (declared,))
 
 
 def _transfer(context: Context, size: int, target: CExpr, source: CExpr, inside: CExpr | None) -> CStmt:
@@ -206,7 +234,8 @@ def _target(context: Context, copy: Copy, layout: SharedLayout, chunks: _Chunks)
     base = shared_tiles.tile(context, copy.target.buffer.name)
     if layout.groups > 1:
         base = c.index(base, c.operation("/", chunks.column, _group_columns(context, copy, layout)))
-    return Prefix("&", c.index(base, chunks.row, chunks.place))
+    indices = (chunks.row, chunks.place) if copy.target.buffer.rank > 1 else (chunks.place,)
+    return Prefix("&", c.index(base, *indices))
 
 
 def _placed(context: Context, copy: Copy, layout: SharedLayout, row: CExpr, column: CExpr) -> CExpr:

@@ -24,10 +24,10 @@ from tilegen.lower.bounds import Ranges, loop_ranges, padding_conditions, tensor
 from tilegen.lower.context import Context
 from tilegen.lower.element_names import ElementNames, owner_conditions
 from tilegen.lower.register_index import Symbol, digit_sum
-from tilegen.lower.scalar import dialect, scalar
+from tilegen.lower.scalar import dialect, scalar, zero
 from tilegen.model import build as c
 from tilegen.model.dialect import Dialect
-from tilegen.model.expressions import CExpr, Literal, Name, Ternary
+from tilegen.model.expressions import CExpr, Name, Ternary
 
 Key = tuple[str, tuple[Expr, ...]]
 
@@ -104,12 +104,7 @@ class ElementAccess:
         condition = c.conjunction(missing)
         if condition is None:
             return element
-        return Ternary(condition, element, self.zero(load.buffer.dtype))
-
-    def zero(self, dtype: DType) -> CExpr:
-        if dtype.is_float:
-            return Literal(0.0, self.type_name(dtype))
-        return Literal(False, "bool") if dtype.kind == "bool" else Literal(0, self.type_name(dtype))
+        return Ternary(condition, element, zero(self.context, load.buffer.dtype))
 
     # ------------------------------------------------------------------------------------- elements
 

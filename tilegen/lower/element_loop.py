@@ -114,13 +114,14 @@ def vector_of(context: Context, loop: Loop, partition: Fragment) -> int:
 
 
 def is_straight(loop: Loop) -> bool:
-    """Whether the body is stores and named values alone, and nothing is loaded from memory that it stored to before."""
+    """Whether the body is stores and named values alone, and nothing is loaded from memory, or from an array of each
+    thread's own, that it stored to before."""
     stored: list[str] = []
     for statement in loop.body:
         match statement:
             case Store(buffer, indices, value) | AtomicElement(_, buffer, indices, value):
                 needed: tuple[Expr, ...] = (value, *indices)
-                written = [buffer.name] if buffer.scope in ("global", "shared") else []
+                written = [buffer.name] if buffer.scope != "fragment" else []
             case Let(_, value, mutable) if not mutable:
                 needed, written = (value,), []
             case _:

@@ -14,11 +14,11 @@ from typing import Any
 
 from tilegen.inference.loops import each_load
 from tilegen.ir.expressions import Binary, Cast, Const, Expr, Load, Select
-from tilegen.ir.nodes import Let, Stmt
+from tilegen.ir.nodes import Buffer, Let, Stmt
 from tilegen.ir.rewrite import transform
 from tilegen.ir.traversal import free_vars, substitute
 from tilegen.ir.walk import each_node
-from tilegen.lower.bounds import tensor_conditions
+from tilegen.lower.bounds import is_data, tensor_conditions
 from tilegen.lower.element_access import ElementAccess, Key
 from tilegen.model.expressions import Literal, Name
 
@@ -33,7 +33,7 @@ def guard_loads(access: ElementAccess) -> None:
         return
     loads = [node for node in nodes if isinstance(node, Load)]
     lets = _values(access.loop.body)
-    varying = [*_varying(access), *lets]
+    varying = _varying(access)
 
     def guarded(node: Any) -> Any:
         match node:
@@ -41,16 +41,18 @@ def guard_loads(access: ElementAccess) -> None:
                 (load := _only_load(then)) is not None
                 and not access.in_registers(load.buffer)
                 and loads.count(load) == 1
-                and not _mentions(condition, varying)
+                and not _mentions(asked := substitute(condition, lets), varying)
                 and math.copysign(1, zero) > 0
             ):
-                access.guards[_key(load, lets)] = _conjuncts(condition)
+                access.guards[_key(load, lets)] = _conjuncts(asked)
                 return then
             case _:
                 return node
 
     access.loop = replace(access.loop, body=transform(access.loop.body, guarded))
-    access.lazy = {_key(load, lets): None for load in _behind_conditions(access) if _may_miss(access, load)}
+    conditional = dict.fromkeys(_key(load, lets) for load in _behind_conditions(access))
+    buffers = {load.buffer.name: load.buffer for load in loads}
+    access.lazy = {key: None for key in conditional if _may_miss(access, buffers[key[0]], key[1])}
 
 
 def _is_conditional(node: object) -> bool:
@@ -88,8 +90,7 @@ def _varying(access: ElementAccess) -> list[str]:
 
 
 def _mentions(condition: Expr, names: list[str]) -> bool:
-    reads = any(isinstance(node, Load) for node in each_node(condition))
-    return reads or any(name in names for name in free_vars(condition))
+    return any(name in names for name in free_vars(condition))
 
 
 def _conjuncts(condition: Expr) -> tuple[Expr, ...]:
@@ -112,9 +113,12 @@ def _behind_conditions(access: ElementAccess) -> Iterator[Load]:
                 pass
 
 
-def _may_miss(access: ElementAccess, load: Load) -> bool:
-    """Whether a load of shared memory may lie outside of its buffer; those of tensors have guards of their own."""
-    actual = access.memory(load.buffer)
+def _may_miss(access: ElementAccess, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
+    """Whether a load may lie outside of its buffer. Those of tensors have guards of their own, except against what is
+    read from memory to index them."""
+    actual = access.memory(buffer)
+    if any(is_data(index) for index in indices):
+        return True
     return actual.scope == "shared" and bool(
-        tensor_conditions(access.context, load.indices, actual.shape, access.known)
+        tensor_conditions(access.context, indices, actual.shape, access.known)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Kernel, Program
+from tilegen.ir.per_thread import per_thread
 from tilegen.ir.summary import summary
 from tilegen.lower import own_k, rings
 from tilegen.lower.bodies import lower_body
@@ -33,6 +34,7 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
     context = Context(program, target, decisions, plan, threads_of(plan, target))
     reserve_names(context, program)
     name_threads(context)
+    bind_thread(context)
     tiles, body = lower_body(context, program.kernel)
     members = order_members(context.members)
     parameters = parameters_of(context, body)
@@ -64,6 +66,15 @@ def lower(program: Program, target: Target, decisions: Decisions, plan: Plan, re
         notes=(*context.decisions.notes, *context.notes),
         outputs=program.outputs,
     )
+
+
+def bind_thread(context: Context) -> None:
+    """What the program knows as its threads' index."""
+    context.own = per_thread(context.program.kernel)
+    if context.own.index is not None:
+        whole = context.threads.whole
+        context.environment[context.own.index.name] = context.threads.name(whole.name)
+        context.ranges[context.own.index.name] = (0, whole.count - 1)
 
 
 def name_threads(context: Context) -> None:

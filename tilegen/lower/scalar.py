@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilegen.ir.expressions import Const, Expr, Load
 from tilegen.ir.nodes import Buffer
-from tilegen.ir.types import float32
+from tilegen.ir.types import DType, float32
 from tilegen.lower.context import Context
 from tilegen.lower.translate import Environment, translate
 from tilegen.model import build as c
@@ -33,6 +33,13 @@ def scalar(context: Context, expr: Expr, load: Callable[[Load], CExpr] | None = 
         variables=context.environment, constant=constant, ranges=ranges(context), **given
     )
     return translate(expr, environment, dialect(context))
+
+
+def zero(context: Context, dtype: DType) -> Literal:
+    """0 of a type."""
+    if dtype.kind == "bool":
+        return Literal(False, "bool")
+    return Literal(0.0 if dtype.is_float else 0, dialect(context).type_name(dtype))
 
 
 def ranges(context: Context) -> dict[str, tuple[int | None, int | None]]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilegen.diagnostics import ProgramError
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.loops import as_loop
 from tilegen.ir import build
+from tilegen.ir.effects import blocks_of
 from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import Assign, AtomicElement, For, If, Let, ParallelFor, Stmt, Store
+from tilegen.ir.walk import each_statement
 from tilegen.lower.context import Context
 from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.loops import loop_head
@@ -35,12 +41,13 @@ def lower_assign(context: Context, assign: Stmt) -> list[CStmt]:
 
 
 def lower_if(context: Context, branch: Stmt) -> list[CStmt]:
-    """A branch that all threads take alike."""
+    """A branch that all threads take alike, unless it asks for the thread's index."""
     assert isinstance(branch, If)
     condition = scalar(context, branch.condition, uniform_load(context))
     comment = context.comment(quoted(branch))
-    then = lower_statements(context, branch.then)
-    otherwise = lower_statements(context, branch.otherwise)
+    with divergence(context, branch, context.own.varies(branch.condition)):
+        then = lower_statements(context, branch.then)
+        otherwise = lower_statements(context, branch.otherwise)
     return [*comment, IfC(condition, tuple(then), tuple(otherwise), comment=remark(branch))]
 
 
@@ -51,7 +58,8 @@ def lower_for(context: Context, loop: Stmt) -> list[CStmt]:
     step = scalar(context, loop.step)
     whole = loop.kind == "unroll" or loop.var.name in context.decisions.counters
     unroll = True if whole else unrolled_loads(context, loop)
-    body = lower_statements(context, loop.body)
+    with divergence(context, loop, context.own.varies(loop.start, loop.stop, loop.step)):
+        body = lower_statements(context, loop.body)
     return [
         ForC(
             head.variable,
@@ -71,12 +79,42 @@ def lower_sync(context: Context, statement: Stmt) -> list[CStmt]:
 
 
 def lower_single(context: Context, statement: Stmt) -> list[CStmt]:
-    """A store or atomic update outside parallel loops: one thread makes it; an element of a fragment is written by the
-    threads that hold it."""
+    """A store or atomic update outside parallel loops: one thread makes it, or each thread its own."""
     assert isinstance(statement, Store | AtomicElement)
-    one = Var("%element", role="parallel")
-    loop = as_loop(ParallelFor((one,), (build.const(1),), (statement,), statement.location))
-    assert loop is not None
     threads = context.plan.computing
-    everywhere = Fragment((1,), (Mode(threads, (0,)),), ((Mode(1, (0,)),),))
-    return lower_loop(context, loop, everywhere)
+    each = _by_each_thread(context, statement)
+    one = Var("%element", role="parallel")
+    extent = build.const(threads if each else 1)
+    loop = as_loop(ParallelFor((one,), (extent,), (statement,), statement.location))
+    assert loop is not None
+    modes = Mode(threads, (1 if each else 0,))
+    return lower_loop(context, loop, Fragment((threads if each else 1,), (modes,), ((Mode(1, (0,)),),)))
+
+
+def _by_each_thread(context: Context, statement: Store | AtomicElement) -> bool:
+    """Whether threads differ in the element, in what they add to it, or in coming by at all."""
+    differ = statement.indices if isinstance(statement, Store) else (*statement.indices, statement.value)
+    return context.divergent or context.own.varies(*differ)
+
+
+@contextmanager
+def divergence(context: Context, around: If | For, splits: bool) -> Iterator[None]:
+    """Lowers what stands in a branch or loop that threads may run differently, where it `splits` them.
+
+    Raises:
+        ProgramError: where they would have to meet inside.
+    """
+    outer = context.divergent
+    context.divergent = outer or splits
+    barriers = context.barriers
+    if context.divergent and barriers is not None:
+        for inner in (inner for block in blocks_of(around) for inner in each_statement(block)):
+            if inner in barriers:
+                raise ProgramError(
+                    inner.location,
+                    "threads have to meet before this, but not all of them come by",
+                    remedy="call T.sync_threads() before the block, or end the block where they have to meet",
+                    related=[(around.location, "T.get_thread_binding decides here")],
+                )
+    yield
+    context.divergent = outer

@@ -5,15 +5,18 @@ must part them. Copies to global memory are stores of whole tiles, and mostly ea
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tilegen.inference.fragment import Fragment
+from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.loops import Access, AccessKind, Loop, as_loop
+from tilegen.ir import build
 from tilegen.ir.affine import Ranges, free_vars, interval, linear, substitute
 from tilegen.ir.effects import blocks_of
 from tilegen.ir.expressions import Expr, Load, Var, VarRole
-from tilegen.ir.nodes import AtomicElement, AtomicTile, Copy, Kernel, Stmt, Store
+from tilegen.ir.nodes import AtomicElement, AtomicTile, Copy, Kernel, Let, ParallelFor, Stmt, Store
+from tilegen.ir.per_thread import PerThread, per_thread
 from tilegen.ir.walk import each_statement, subexpressions
 from tilegen.lower.conversion import stored_element
 from tilegen.schedule.analysis import loaded, reads, writes
@@ -41,11 +44,14 @@ TensorTouches = dict[str, tuple[TensorTouch, ...]]  # by tensor
 
 @dataclass(frozen=True, slots=True)
 class Tensors:
-    """The tensors that the kernel writes; variables of the `settled` roles have one value in a block."""
+    """The tensors that the kernel writes; variables of the `settled` roles have one value in a block. `own` is what
+    differs from thread to thread, `lets` the values of names."""
 
     written: frozenset[str]
     settled: tuple[VarRole, ...]
     plan: Plan
+    own: PerThread = field(default_factory=PerThread)
+    lets: Mapping[str, Expr] = field(default_factory=dict)
 
     def touched(self, statement: Stmt, partition: Fragment | None) -> TensorTouches:
         """How a statement touches those tensors."""
@@ -53,6 +59,8 @@ class Tensors:
             return {}
         found: TensorTouches = {}
         loop = as_loop(statement)
+        if isinstance(statement, Store | AtomicElement) and self.own.index is not None:
+            loop, partition = self._by_threads(statement, self.own.index)
         if loop is not None:
             way = self._way(statement, loop)
             for access in loop.accesses:
@@ -66,6 +74,20 @@ class Tensors:
                 if buffer.name in self.written:
                     found[buffer.name] = (*found.get(buffer.name, ()), touch)
         return found
+
+    def _by_threads(
+        self, statement: Store | AtomicElement, index: Var
+    ) -> tuple[Loop | None, Fragment | None]:
+        """A store outside of parallel loops as a loop over the threads, which each store an element of their own."""
+        if not self.own.varies(*statement.indices):
+            return as_loop(
+                ParallelFor((Var("%one", role="parallel"),), (build.const(1),), (statement,))
+            ), None
+        threads = self.plan.computing
+        indices = tuple(substitute(place, self.lets) for place in statement.indices)
+        each = Var(index.name, role="parallel")
+        loop = as_loop(ParallelFor((each,), (build.const(threads),), (replace(statement, indices=indices),)))
+        return loop, Fragment((threads,), (Mode(threads, (1,)),), ((Mode(1, (0,)),),))
 
     def _way(self, statement: Stmt, loop: Loop) -> Way:
         if isinstance(statement, Copy | AtomicTile) and statement in self.plan.staging:
@@ -132,7 +154,7 @@ class Tensors:
             for atom, coefficient in form.terms.items():
                 if any(name.startswith("%") for name in free_vars(atom)):
                     least, most = interval(atom, ranges)
-                    if least is None or most is None:
+                    if least is None or most is None or not self._is_settled(atom):
                         return None
                     ends = sorted((sign * coefficient * least, sign * coefficient * most))
                     low, high = low + ends[0], high + ends[1]
@@ -149,7 +171,12 @@ def tensors_of(kernel: Kernel, plan: Plan) -> Tensors:
     leaves = [statement for statement in each_statement(kernel.body) if not blocks_of(statement)]
     written = {b.name for statement in leaves for b in writes(statement) if b.scope == "global"}
     settled: tuple[VarRole, ...] = ("extent", "scalar")
-    return Tensors(frozenset(written), settled if plan.persistent else (*settled, "block"), plan)
+    lets: dict[str, Expr] = {}
+    for statement in each_statement(kernel.body):
+        if isinstance(statement, Let) and not statement.mutable:
+            lets[statement.var.name] = substitute(statement.value, lets)
+    settled = settled if plan.persistent else (*settled, "block")
+    return Tensors(frozenset(written), settled, plan, per_thread(kernel), lets)
 
 
 def _touch(access: Access, loop: Loop, partition: Fragment | None, way: Way) -> TensorTouch:

@@ -8,14 +8,15 @@ from tilegen.diagnostics import ProgramError
 from tilegen.ir.expressions import Load
 from tilegen.lower import shared_tiles
 from tilegen.lower.addresses import global_element, shared_element_at
+from tilegen.lower.bounds import kernel_ranges, tensor_conditions
 from tilegen.lower.context import Context
-from tilegen.lower.scalar import scalar
+from tilegen.lower.scalar import scalar, zero
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr
+from tilegen.model.expressions import CExpr, Ternary
 
 
 def uniform_load(context: Context) -> Callable[[Load], CExpr]:
-    """Reads one element of memory, or of a fragment of which every thread holds all there is.
+    """Reads one element of memory, 0 outside of a tensor, or of a fragment of which every thread holds all there is.
 
     Raises:
         ProgramError: for an element that only some threads hold.
@@ -26,7 +27,10 @@ def uniform_load(context: Context) -> Callable[[Load], CExpr]:
         indices = [scalar(context, index, load) for index in element.indices]
         match buffer.scope:
             case "global":
-                return global_element(context, buffer, indices)
+                found = global_element(context, buffer, indices)
+                inside = tensor_conditions(context, element.indices, buffer.shape, kernel_ranges(context))
+                guard = c.conjunction([scalar(context, condition, load) for condition in inside])
+                return found if guard is None else Ternary(guard, found, zero(context, buffer.dtype))
             case "local":
                 return c.index(buffer.name, *indices)
             case "shared":

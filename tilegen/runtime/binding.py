@@ -142,6 +142,8 @@ def bind_shapes(manifest: Manifest, facts: Mapping[int, ArrayFacts], scalars: Ma
         _check_kind(manifest.tensors[position], array)
     for position, array in facts.items():
         _solve(manifest.tensors[position], array, extents)
+    for position, array in facts.items():
+        _solve_strides(manifest.tensors[position], array, extents)
     environment = _environment(manifest, extents, scalars)
     for position, array in facts.items():
         _check_layout(manifest.tensors[position], array, environment)
@@ -243,7 +245,7 @@ def _environment(
         if symbol not in extents:
             raise ArgumentError(
                 symbol,
-                "an extent that some array of the call has by itself",
+                "an extent or a stride that some array of the call has by itself",
                 "only expressions over it",
                 "pass an array with an axis of that extent",
             )
@@ -299,6 +301,14 @@ def _solve(tensor: Tensor, array: ArrayFacts, extents: dict[str, int]) -> None:
                 f"{extent} (shape {array.shape})",
                 "pass arrays whose shapes agree",
             )
+
+
+def _solve_strides(tensor: Tensor, array: ArrayFacts, extents: dict[str, int]) -> None:
+    """Binds the names that strides have and no axis; of an axis of one element any stride will do."""
+    for axis in sorted(range(len(tensor.strides or ())), key=lambda axis: array.shape[axis] <= 1):
+        formula = (tensor.strides or ())[axis]
+        if formula.isidentifier():
+            extents.setdefault(formula, array.strides[axis])
 
 
 def _check_layout(tensor: Tensor, array: ArrayFacts, environment: Mapping[str, Scalar]) -> None:

@@ -7,6 +7,7 @@ from tilegen.ir.affine import Ranges, interval, is_always_true
 from tilegen.ir.expressions import Const, Expr, Load
 from tilegen.ir.interval import Range
 from tilegen.ir.nodes import For, Let, Persistent, Program
+from tilegen.ir.per_thread import per_thread
 from tilegen.ir.walk import subexpressions
 from tilegen.schedule.analysis import each_statement
 
@@ -19,6 +20,8 @@ def integer_ranges(program: Program) -> Ranges:
     known: dict[str, Range] = {var.name: (0, None) for var in program.extents}
     for var, extent in zip(kernel.block_vars, kernel.grid, strict=False):
         known[var.name] = (0, None) if clustered else _below(extent, known)
+    if (index := per_thread(kernel).index) is not None:
+        known[index.name] = (0, kernel.threads - 1)
     for statement in each_statement(kernel.body):
         match statement:
             case For(var, start, stop, Const(step)) if step > 0:

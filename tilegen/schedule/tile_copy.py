@@ -21,6 +21,7 @@ from tilegen.schedule.analysis import loaded, writes
 from tilegen.target import Target
 
 SPAN_LIMIT = 1 << 31  # bytes of a window that the mark for "outside" lies beyond
+SMALLEST_BYTES = 2  # of an access
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ def tile_copy(
         # Loads beyond the tile are discarded, but another block may be writing there.
         return f"threads do not divide the tile evenly, and {source.buffer.name} is written by the kernel"
     size = access_bytes(copy, 0, decisions)
+    if size < SMALLEST_BYTES:
+        return f"rows of {source.buffer.name} begin at any byte"
     return TileCopy(
         copy, transfer, size, size == PIECE_BYTES and _lands_in_lds(copy, transfer, decisions, target)
     )
