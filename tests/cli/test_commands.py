@@ -1,6 +1,7 @@
 """The commands, as a shell calls them: files, exit codes, and errors for people."""
 
 import importlib
+import re
 import shlex
 import textwrap
 from dataclasses import replace
@@ -114,6 +115,28 @@ def test_emit_check_finds_stale_and_missing_files(write, tmp_path):
     assert done.exit_code == 1
     assert "stale: build/shifted.sm_80.cu" in done.output and "missing: build/shifted.sm_80.h" in done.output
     assert not (tmp_path / "build/shifted.sm_80.h").exists()
+
+
+def test_emit_gives_a_kernel_what_its_file_does(write, tmp_path):
+    """As run and check do; what is set goes before, and another kernel of the file gets nothing."""
+    settings = """
+    kernel = shifted
+    parameters = {"block": 32}
+    target_parameters = {"gfx942": {"block": 256}}
+"""
+    moved = PROGRAM[PROGRAM.index("    @tilegen.jit") :].replace("shifted", "moved")
+    file = write(PROGRAM + settings + moved)
+
+    def block(reference, target, *words):
+        done = tilegen("emit", reference, "-t", target, "-o", "build", *words)
+        assert done.exit_code == 0, done.output
+        name = reference.rpartition(":")[2] if ":" in reference else "shifted"
+        text = next((tmp_path / "build").glob(f"{name}.{target}.[ch][ui]*")).read_text()
+        return int(re.search(r"kBlock = (\d+)", text)[1])
+
+    assert (block(str(file), "sm_80"), block(str(file), "gfx942")) == (32, 256)
+    assert block(f"{file}:shifted", "gfx942", "--set", "block=128") == 128
+    assert (block(f"{file}:moved", "sm_80"), block(f"{file}:moved", "gfx942")) == (64, 64)
 
 
 def test_the_quoted_command_emits_the_same_file(tmp_path, monkeypatch):

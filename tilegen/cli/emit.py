@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from tilegen.cli.console import errors, output
-from tilegen.cli.loading import load_kernel
+from tilegen.cli.loading import load_configured
 from tilegen.cli.options import Dims, KernelReference, Settings, Targets, read_dims, read_settings
+from tilegen.runtime.devices import resolve_target
 
 
 def emit(
@@ -24,9 +25,12 @@ def emit(
     name: Annotated[str | None, typer.Option("--name", help="Another name for kernel and launcher.")] = None,
 ) -> None:
     """Emit a kernel: <name>.<target>.cu (or .hip), .h and .json."""
-    loaded = load_kernel(kernel)
-    dims, parameters = read_dims(dim), read_settings(set)
-    emissions = [loaded.emit(target=t, name=name, dims=dims, **parameters) for t in target or ["auto"]]
+    loaded, parameters_for = load_configured(kernel)
+    dims, given = read_dims(dim), read_settings(set)
+    targets = target or [resolve_target("auto").name]
+    emissions = [
+        loaded.emit(target=t, name=name, dims=dims, **{**parameters_for(t), **given}) for t in targets
+    ]
     if not check:
         for emission in emissions:
             for path in emission.save(out):

@@ -114,6 +114,23 @@ def load_kernel(reference: str) -> JitKernel:
     return _kernel_of(load_module(path), path, name)
 
 
+def load_configured(reference: str) -> tuple[JitKernel, Callable[[str], dict[str, Any]]]:
+    """A kernel as `load_kernel` finds it, and the keyword arguments that its file gives it on a target; those are for
+    the file's own kernel alone.
+
+    Raises:
+        ExampleError: no such file or kernel, or several to choose from.
+    """
+    path, name = split_reference(reference)
+    module = load_module(path)
+    kernel = _kernel_of(module, path, name)
+    kernels = {id(value) for value in vars(module).values() if isinstance(value, JitKernel)}
+    if getattr(module, "kernel", kernel if len(kernels) == 1 else None) is not kernel:
+        return kernel, lambda target: {}
+    common, own = getattr(module, "parameters", {}), getattr(module, "target_parameters", {})
+    return kernel, lambda target: {**common, **own.get(target, {})}
+
+
 def _kernel_of(module: ModuleType, path: Path, name: str | None) -> JitKernel:
     kernels = {key: value for key, value in vars(module).items() if isinstance(value, JitKernel)}
     if name is not None:
