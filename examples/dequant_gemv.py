@@ -31,9 +31,9 @@ def dequant_gemv(
     Z: T.Tensor((K // GROUP, N), T.float16)
     W: T.Tensor((N // 16, K * 2), T.int32)
     C = T.empty((M, N), T.float16)
-    rows = min(M, block_M)
+    rows, steps = min(M, block_M), T.ceildiv(K, block_K)
     with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
-        A_shared = T.alloc_shared((rows, T.ceildiv(K, block_K) * block_K), T.float16)
+        A_shared = T.alloc_shared((rows, steps * block_K), T.float16)
         A_local = T.alloc_fragment((block_M, block_K), T.float16)
         W_words = T.alloc_fragment((block_N // 16, block_K * 2), T.int32)
         scale = T.alloc_fragment((T.ceildiv(block_K, GROUP), block_N), T.float16)
@@ -42,7 +42,7 @@ def dequant_gemv(
         C_local = T.alloc_fragment((block_N, block_M), T.float32)
         T.copy(A[by * block_M, 0], A_shared)
         T.clear(C_local)
-        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+        for k in T.Pipelined(steps, num_stages=num_stages):
             T.copy(W[bx * (block_N // 16), k * (block_K * 2)], W_words)
             T.copy(S[k * block_K // GROUP, bx * block_N], scale)
             T.copy(Z[k * block_K // GROUP, bx * block_N], zero)

@@ -38,6 +38,7 @@ def test_products_and_quotients_keep_their_names(target: str, require_tool: Call
     text = kernel_text(generated(pairs, target, [x]))
     assert "bx * (kBlock / kGroup)" in text and "k * (kBlock * 2)" in text
     assert "bx * 4" not in text and "k * 128" not in text
+    assert "k < kN / (kBlock * 2)" in text
     (found,) = emulated(pairs, target, [x], {"schedule": "random", "seed": 1})
     np.testing.assert_array_equal(found, x[:, ::2] + x[:, 1::2])
 
@@ -62,8 +63,31 @@ def test_arithmetic_is_that_of_integers(left: int, right: int, sign: str) -> Non
         assert eval(f"{a.value} {op} ({b.value})") == expected and not const.name
 
 
-def test_a_result_takes_the_name_that_it_is_given() -> None:
-    half = named_number(NamedInt.of(64, "block") // 2, "half")
-    assert isinstance(half, NamedInt) and half.name == "half" and half == 32 and half.parts is None
+def test_what_changes_nothing_keeps_the_name() -> None:
+    assert (named_number(NamedInt.of(64, "block") // 2, "half")).parts == ("//", 64, 2)
     assert (NamedInt.of(64, "block") * 1).name == "block" == (0 + NamedInt.of(64, "block")).name
     assert type(NamedInt.of(64, "block") % 3) is int and NamedInt.of(64, "block") * 0.5 == 32.0
+
+
+def replaced(X, block: int = 32, threads: int = 64):
+    """A parameter that the program works out anew, and a name inside the kernel."""
+    N = T.const("N")
+    X: T.Tensor((N,), T.float32)
+    Y = T.empty((N,), T.float32)
+    block = block * 2
+    with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:
+        half = block // 2
+        tile = T.alloc_shared((block,), T.float32)
+        T.copy(X[bx * block], tile)
+        for i in T.Parallel(block):
+            Y[bx * block + i] = tile[(i + half) % block]
+    return Y
+
+
+def test_a_parameter_that_is_worked_out_keeps_its_name(require_tool: Callable[[str], None]) -> None:
+    require_tool("host_compiler")
+    x = np.random.default_rng(0).standard_normal(128).astype(np.float32)
+    files = generated(replaced, "sm_80", [x])
+    assert "kBlock = 64" in files.source and "kBlock / 2" in kernel_text(files)
+    (found,) = emulated(replaced, "sm_80", [x])
+    np.testing.assert_array_equal(found, np.roll(x.reshape(2, 64), -32, 1).reshape(-1))

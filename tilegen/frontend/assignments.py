@@ -15,6 +15,7 @@ from tilegen.frontend.stores import store
 from tilegen.frontend.values import (
     KernelLaunch,
     Loop,
+    NamedInt,
     TensorDeclaration,
     holds_tile_value,
     is_expr,
@@ -66,9 +67,11 @@ def _assign_target(context: Context, node: ast.stmt, target: ast.expr, value: ob
 
 
 def _named(context: Context, name: str, value: object) -> object:
-    """Numbers that remember the name they are given: floats, and integers that take the place of a parameter's."""
-    if type(value) is int and (context.inside_kernel or name not in context.fixed_parameters):
-        return value
+    """Numbers that remember the name they are given: floats, and integers that take the place of a parameter's. Others
+    that are computed from parameters say how they were."""
+    if type(value) is int or (isinstance(value, NamedInt) and not value.name):
+        replaces = name in context.fixed_parameters and not context.inside_kernel
+        return named_number(int(value), name) if replaces else value
     return named_number(value, name)
 
 

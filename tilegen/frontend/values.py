@@ -90,8 +90,8 @@ class NamedFloat(float):
 
 def named_number(value: object, name: str) -> object:
     """Integers and finite floats remember their names, so that emitted text has them; other values stay as they are."""
-    if type(value) is int or (isinstance(value, NamedInt) and not value.name):
-        return NamedInt.of(int(value), name)
+    if type(value) is int:
+        return NamedInt.of(value, name)
     if type(value) is float and math.isfinite(value):
         return NamedFloat.of(value, name)
     return value

@@ -95,7 +95,7 @@ class _Vectors:
         known = next((level for level in threads.extras if level.count == count and level.unit == 1), None)
         if known is not None:
             return threads.name(known.name)
-        return c.mod(threads.name(threads.whole.name), count)
+        return threads.digit(1, count)
 
     def each(self, body: tuple[CStmt, ...]) -> list[CStmt]:
         """The statements for each vector."""

@@ -59,7 +59,8 @@ def _extent(context: Context, tiles: TileLoop, axis: int) -> CExpr:
     kernel = context.program.kernel
     extent = kernel.grid[axis]
     if not isinstance(extent, Const) or (extent == const(1) and not tiles.flat):
-        return extent_expression(context, extent)
+        computed = isinstance(extent, Const) and extent.parts is not None
+        return Literal(1) if computed else extent_expression(context, extent)
     if tiles.flat:
         return tiles.blocks[axis]
     return grid_constant(context, kernel, axis, kernel.block_vars[axis].name)

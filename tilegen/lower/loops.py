@@ -63,7 +63,7 @@ def _bound(context: Context, loop: For, stop: Expr) -> CExpr:
         if not wanted or (
             wanted in context.constants and context.constants[wanted].value != Literal(int(stop.value))
         ):
-            return Literal(int(stop.value))
+            return context.literal(stop)
         return context.constant(wanted, int(stop.value), f"iterations of {name}")
     value = _quotient(context, loop.start, stop)
     if not isinstance(stop, Var) and in_prologue(context, stop):

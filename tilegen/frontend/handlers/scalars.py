@@ -8,7 +8,7 @@ from typing import Any
 from tilegen.errors import TilegenError
 from tilegen.frontend.calls import WordCall, dtype_argument, handles
 from tilegen.frontend.expressions import arithmetic, to_condition
-from tilegen.frontend.values import is_number, is_tile_value
+from tilegen.frontend.values import NamedInt, is_number, is_tile_value
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr
 from tilegen.ir.types import DType, bool_, float32
@@ -90,7 +90,10 @@ def _fma(call: WordCall) -> object:
 def _ceildiv(call: WordCall) -> object:
     result = _by_python(call, scalars.ceildiv, "a", "b")
     if result is not None:
-        return result
+        a, b = call.arguments["a"], call.arguments["b"]
+        if not isinstance(a, NamedInt) and not isinstance(b, NamedInt):
+            return result
+        return a // b if a % b == 0 else (a + b - 1) // b  # the same, and says how it was computed
     left, right = call.scalar("a"), call.scalar("b")
     if left.dtype.is_float or right.dtype.is_float:
         call.fail("a", "T.ceildiv divides integers")
