@@ -91,3 +91,22 @@ def test_a_parameter_that_is_worked_out_keeps_its_name(require_tool: Callable[[s
     assert "kBlock = 64" in files.source and "kBlock / 2" in kernel_text(files)
     (found,) = emulated(replaced, "sm_80", [x])
     np.testing.assert_array_equal(found, np.roll(x.reshape(2, 64), -32, 1).reshape(-1))
+
+
+def far(X, rows: int = 65536, columns: int = 65536, threads: int = 64):
+    """A product that no int holds, divided by what makes it small."""
+    X: T.Tensor((64,), T.float32)
+    Y = T.empty((64,), T.float32)
+    with T.Kernel(1, threads=threads):
+        for i in T.Parallel(64):
+            Y[i] = X[(i + rows * columns // 268435456) % 64]
+    return Y
+
+
+def test_no_int_of_the_text_overflows(require_tool: Callable[[str], None]) -> None:
+    require_tool("host_compiler")
+    x = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+    files = generated(far, "sm_80", [x])
+    assert "kRows * kColumns" not in files.source
+    (found,) = emulated(far, "sm_80", [x])
+    np.testing.assert_array_equal(found, np.roll(x, -16))

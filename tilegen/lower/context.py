@@ -20,6 +20,8 @@ from tilegen.model.statements import Blank, Comment, CStmt, Expression
 from tilegen.schedule.plan import Plan
 from tilegen.target import Target
 
+_LARGEST_INT = 2**31 - 1
+
 
 @dataclass(slots=True)
 class Context:
@@ -129,11 +131,12 @@ class Context:
         return Name(name) if known is not None and known.value == plain else plain
 
     def _worked(self, expr: Const, plain: Literal) -> CExpr:
-        """How a constant is computed from others, where one of them has a name and none is negative."""
+        """How a constant is computed from others, where one has a name and all are in an int, none below 0."""
         assert expr.parts is not None
         sign, left, right = expr.parts
         operands = self.literal(left), self.literal(right)
-        if min(expr.value, left.value, right.value) < 0 or all(isinstance(o, Literal) for o in operands):
+        fitting = all(0 <= value <= _LARGEST_INT for value in (expr.value, left.value, right.value))
+        if not fitting or all(isinstance(operand, Literal) for operand in operands):
             return plain
         return c.operation("/" if sign == "//" else sign, *operands)
 
