@@ -116,3 +116,61 @@ def test_one_condition_a_vector(kind: str) -> None:
     loop = text[text.index("T.if_then_else") :]
     loop = loop[: loop.index("T.copy(out, Y)")]
     assert loop.count("?") == 1 and "uint4{}" in loop
+
+
+def kept(kind):
+    """Conditions that stay where they are, each for a reason of its own."""
+
+    def program(X, F, threads: int = 32):
+        X: T.Tensor((BOX, COLUMNS), T.float16)
+        F: T.Tensor((BOX,), T.float16)
+        Y = T.empty((BOX, COLUMNS), T.float16)
+        with T.Kernel(1, threads=threads):
+            few = T.alloc_shared((ROWS,), T.float16)
+            c = T.alloc_fragment((BOX,), T.float16)
+            T.copy(F[0], few)
+            T.clear(c)
+            if kind == "both of two conditions":
+                for i, j in T.Parallel(BOX, COLUMNS):
+                    Y[i, j] = T.if_then_else(i < 5, T.if_then_else(F[0] > 3, X[i, j], 0), 0)
+            elif kind == "behind one that stays":
+                for i, j in T.Parallel(BOX, COLUMNS):
+                    Y[i, j] = T.if_then_else(i < ROWS and j < 61, T.if_then_else(few[i] > 0, X[i, j], 0), 1)
+            elif kind == "behind an and":
+                for i, j in T.Parallel(BOX, COLUMNS):
+                    Y[i, j] = T.if_then_else(i < ROWS and T.if_then_else(few[i] > 0, X[i, j], 0) > 0, 1, 2)
+            else:
+                for i, j in T.Parallel(BOX, COLUMNS):
+                    c[i] = F[i]
+                    Y[i, j] = T.if_then_else(c[i] > 0, X[i, j], 0)
+        return Y
+
+    return program
+
+
+def kept_result(kind, x, f):
+    i, j = np.arange(BOX)[:, None], np.arange(COLUMNS)
+    wide = np.resize(np.concatenate([f[:ROWS], np.zeros(BOX - ROWS, np.float16)]), BOX)[:, None]
+    match kind:
+        case "both of two conditions":
+            return np.where((i < 5) & (f[0] > 3), x, 0)
+        case "behind one that stays":
+            return np.where((i < ROWS) & (j < 61), np.where(wide > 0, x, 0), 1)
+        case "behind an and":
+            return np.where((i < ROWS) & (np.where(wide > 0, x, 0) > 0), 1, 2)
+        case _:
+            return np.where(f[:, None] > 0, x, 0)
+
+
+KEPT = ("both of two conditions", "behind one that stays", "behind an and", "of what the body stores")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+@pytest.mark.parametrize("kind", KEPT)
+def test_conditions_that_may_not_move(kind: str, target: str, require_tool: Callable[[str], None]) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(4)
+    x, f = (rng.standard_normal(shape).astype(np.float16) for shape in ((BOX, COLUMNS), (BOX,)))
+    threads = 64 if target == "gfx942" else 32
+    (found,) = emulated(kept(kind), target, [x, f], {"schedule": "random", "seed": 2}, threads=threads)
+    np.testing.assert_array_equal(found, kept_result(kind, x, f).astype(np.float16))

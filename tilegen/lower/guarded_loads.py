@@ -1,20 +1,20 @@
 """Loads under a condition: `T.if_then_else(i < n, tile[i], 0)` reads nothing where the condition does not hold.
 
-Vectors are loaded before the elements are computed. Where one condition goes for all elements of a vector and what else
-there is to have is 0, it guards the vector's load and no element asks again; another load stays where its condition is
-evaluated, unless it is inside of its buffer in any case.
+Vectors are loaded before the elements are computed. Where one condition, which is evaluated in any case, goes for all
+elements of a vector and the other branch is 0, it guards the vector's load and no element asks again. Any other load
+stays where its condition is evaluated, unless it is inside of its buffer in any case.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from tilegen.inference.loops import each_load
 from tilegen.ir.expressions import Binary, Cast, Const, Expr, Load, Select
-from tilegen.ir.nodes import Buffer, Let, Stmt
+from tilegen.ir.nodes import AtomicElement, Buffer, Let, Stmt, Store
 from tilegen.ir.rewrite import transform
 from tilegen.ir.traversal import free_vars, substitute
 from tilegen.ir.walk import each_node
@@ -33,15 +33,19 @@ def guard_loads(access: ElementAccess) -> None:
         return
     loads = [node for node in nodes if isinstance(node, Load)]
     lets = _values(access.loop.body)
+    kept_back = tuple(_behind_conditions(nodes))
+    stored = [node.buffer for node in nodes if isinstance(node, Store | AtomicElement)]
     varying = _varying(access)
 
     def guarded(node: Any) -> Any:
         match node:
             case Select(condition, then, Const(value=0 | 0.0 as zero)) if (
                 (load := _only_load(then)) is not None
+                and not any(node is other for other in kept_back)
                 and not access.in_registers(load.buffer)
                 and loads.count(load) == 1
                 and not _mentions(asked := substitute(condition, lets), varying)
+                and not any(read.buffer in stored for read in each_load(asked))
                 and math.copysign(1, zero) > 0
             ):
                 access.guards[_key(load, lets)] = _conjuncts(asked)
@@ -50,7 +54,9 @@ def guard_loads(access: ElementAccess) -> None:
                 return node
 
     access.loop = replace(access.loop, body=transform(access.loop.body, guarded))
-    conditional = dict.fromkeys(_key(load, lets) for load in _behind_conditions(access))
+    conditional = [
+        _key(node, lets) for node in _behind_conditions(each_node(access.loop.body)) if isinstance(node, Load)
+    ]
     buffers = {load.buffer.name: load.buffer for load in loads}
     access.lazy = {key: None for key in conditional if _may_miss(access, buffers[key[0]], key[1])}
 
@@ -63,7 +69,7 @@ def _values(body: tuple[Stmt, ...]) -> dict[str, Expr]:
     """The names that a body defines, with their values."""
     lets: dict[str, Expr] = {}
     for statement in body:
-        if isinstance(statement, Let):
+        if isinstance(statement, Let) and not statement.mutable:
             lets[statement.var.name] = substitute(statement.value, lets)
     return lets
 
@@ -101,14 +107,14 @@ def _conjuncts(condition: Expr) -> tuple[Expr, ...]:
             return (condition,)
 
 
-def _behind_conditions(access: ElementAccess) -> Iterator[Load]:
-    """Loads that are evaluated only as a condition has it."""
-    for node in each_node(access.loop.body):
+def _behind_conditions(nodes: Iterable[object]) -> Iterator[object]:
+    """What is evaluated only as a condition has it."""
+    for node in nodes:
         match node:
             case Select(_, then, otherwise):
-                yield from (*each_load(then), *each_load(otherwise))
+                yield from (*each_node(then), *each_node(otherwise))
             case Binary("and" | "or", _, right):
-                yield from each_load(right)
+                yield from each_node(right)
             case _:
                 pass
 
