@@ -110,3 +110,34 @@ def test_no_int_of_the_text_overflows(require_tool: Callable[[str], None]) -> No
     assert "kRows * kColumns" not in files.source
     (found,) = emulated(far, "sm_80", [x])
     np.testing.assert_array_equal(found, np.roll(x, -16))
+
+
+def converted(X, bk: int = 101, threads: int = 64):
+    """Computed numbers of other types than int: their text would be an int's."""
+    X: T.Tensor((64,), T.float32)
+    Y = T.empty((64,), T.float32)
+    Z = T.empty((64,), T.int32)
+    with T.Kernel(1, threads=threads):
+        for i in T.Parallel(64):
+            x = X[i]
+            Y[i] = T.if_then_else(x > 0, T.cast(bk * 3, T.float32), T.cast(bk * 5, T.float32)) / T.cast(
+                bk * 2, T.float32
+            )
+            Z[i] = T.cast(T.cast(bk * 3, T.int8), T.int32) + T.if_then_else(x > 0, 1, 0)
+    return Y, Z
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+def test_what_is_converted_is_no_int(target: str, require_tool: Callable[[str], None]) -> None:
+    require_tool("host_compiler")
+    x = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+    y, z = emulated(converted, target, [x])
+    np.testing.assert_array_equal(y, np.where(x > 0, np.float32(1.5), np.float32(2.5)))
+    np.testing.assert_array_equal(z, 47 + (x > 0))
+
+
+def test_a_quotient_times_its_divisor_is_the_number() -> None:
+    k, block = NamedInt.of(8192, "K"), NamedInt.of(1024, "block")
+    assert k // block * block is k
+    assert ((k - 1) // block * block).parts is not None
+    assert number_to_const(NamedInt.of(3, "a") - NamedInt.of(5, "b"), NOWHERE).value == -2

@@ -24,8 +24,8 @@ _SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operato
 
 
 class NamedInt(int):
-    """A Python int that remembers the parameter it came from. Sums, products and quotients have no name, but remember
-    their `parts`; all else that is computed from it is a plain int."""
+    """A Python int that remembers the parameter it came from. Sums, differences, products and quotients have no name,
+    but remember their `parts`; all else that is computed from it is a plain int."""
 
     name: str
     parts: tuple[Sign, int, int] | None
@@ -43,10 +43,17 @@ class NamedInt(int):
             return NotImplemented
         value = _SIGNS[sign](int(left), int(right))
         neutral = 1 if sign in ("*", "//") else 0
-        if right == neutral or isinstance(left, bool) or isinstance(right, bool):
-            return left if right == neutral else value
+        if right == neutral:
+            return left
         if left == neutral and sign in ("+", "*"):
             return right
+        if isinstance(left, bool) or isinstance(right, bool):
+            return value
+        match sign, left:
+            case "*", NamedInt(parts=("//", whole, divisor)) if divisor == right and whole % divisor == 0:
+                return whole
+            case _:
+                pass
         result = NamedInt.of(value, "")
         result.parts = (sign, left, right)
         return result

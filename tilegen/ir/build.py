@@ -215,7 +215,7 @@ def cast(operand: Expr, dtype: DType, location: Location = NOWHERE) -> Expr:
             if dtype.kind == "int" and value >> (dtype.bits - 1):
                 value -= 1 << dtype.bits
         literal = const(value, dtype, operand.location)
-        return Const(literal.value, dtype, operand.location, operand.name, operand.parts)
+        return Const(literal.value, dtype, operand.location, operand.name)
     return Cast(operand, dtype, location)
 
 

@@ -11,6 +11,7 @@ from tilegen.ir.expressions import Const
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Fill, For, Program, Stmt
 from tilegen.ir.per_thread import PerThread
+from tilegen.ir.types import int32
 from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.threads import Threads
 from tilegen.model import build as c
@@ -131,11 +132,13 @@ class Context:
         return Name(name) if known is not None and known.value == plain else plain
 
     def _worked(self, expr: Const, plain: Literal) -> CExpr:
-        """How a constant is computed from others, where one has a name and all are in an int, none below 0."""
+        """How a constant is computed from others, where one has a name and all of them fit an int."""
         assert expr.parts is not None
         sign, left, right = expr.parts
         operands = self.literal(left), self.literal(right)
-        fitting = all(0 <= value <= _LARGEST_INT for value in (expr.value, left.value, right.value))
+        least = 0 if sign == "//" else -_LARGEST_INT
+        consts = (expr, left, right)
+        fitting = all(one.dtype == int32 and least <= one.value <= _LARGEST_INT for one in consts)
         if not fitting or all(isinstance(operand, Literal) for operand in operands):
             return plain
         return c.operation("/" if sign == "//" else sign, *operands)

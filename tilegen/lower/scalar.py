@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilegen.ir.expressions import Const, Expr, Load
 from tilegen.ir.nodes import Buffer
-from tilegen.ir.types import DType, float32
+from tilegen.ir.types import DType, float32, int32
 from tilegen.lower.context import Context
 from tilegen.lower.translate import Environment, translate
 from tilegen.model import build as c
@@ -25,7 +25,7 @@ def scalar(context: Context, expr: Expr, load: Callable[[Load], CExpr] | None = 
     def constant(value: Const) -> CExpr | None:
         if value.dtype == float32 and (whole := context.whole_number(value)) is not None:
             return StaticCast("float", whole)
-        named = bool(value.name or value.parts) and (value.dtype.is_integer or value.dtype == float32)
+        named = bool(value.name or value.parts) and value.dtype in (int32, float32)  # as the constants are
         return context.literal(value) if named else None
 
     given = {"load": load} if load is not None else {}
