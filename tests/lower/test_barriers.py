@@ -5,6 +5,8 @@ the emulator's race detection in the other tests says."""
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import tile_programs as programs
@@ -102,3 +104,35 @@ def test_what_a_loop_waits_for_once_stands_in_front_of_it(require_tool, target: 
     for mode in ({"schedule": "random", "seed": 1}, {"schedule": "reverse"}):
         found = run(files.source, files.manifest, [x, w], **mode)
         assert relative_error(found, (values * w).sum((0, 2))) < 1e-5
+
+
+def deep(X, threads: int = 64):
+    """Loops in loops, behind what they all wait for once."""
+    X: T.Tensor((64,), T.float32)
+    Y = T.empty((64,), T.float32)
+    with T.Kernel(1, threads=threads):
+        x = T.alloc_shared((64,), T.float32)
+        y = T.alloc_fragment((64,), T.float32)
+        T.copy(X, x)
+        T.clear(y)
+        for _a in T.serial(2):
+            for _b in T.serial(2):
+                for _c in T.serial(2):
+                    for _d in T.serial(2):
+                        for _e in T.serial(2):
+                            for _f in T.serial(2):
+                                for i in T.Parallel(64):
+                                    y[i] = y[i] + x[63 - i]
+        T.copy(y, Y)
+    return Y
+
+
+def test_loops_in_loops_are_walked_a_few_times_each(require_tool) -> None:
+    require_tool("host_compiler")
+    x = np.arange(64, dtype=np.float32)
+    start = time.perf_counter()
+    files = generated(deep, "sm_80", [x])
+    assert time.perf_counter() - start < 2
+    assert kernel_text(files).count("__syncthreads") == 1
+    (found,) = emulated(deep, "sm_80", [x], {"schedule": "reverse"})
+    np.testing.assert_array_equal(found, 64 * x[::-1])

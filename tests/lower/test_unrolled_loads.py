@@ -27,6 +27,8 @@ def row_sums(X, stages=4, through="fragment", block: int = 256, threads: int = 6
         T.clear(wide)
         for k in T.Pipelined(T.ceildiv(N, block), num_stages=stages):
             T.copy(X[bx, k * block], x)
+            if through == "a barrier":
+                T.sync_threads()
             if through == "shared":
                 T.copy(x, y)
                 for i, j in T.Parallel(1, block):
@@ -46,6 +48,7 @@ def row_sums(X, stages=4, through="fragment", block: int = 256, threads: int = 6
         (2048, {"stages": 1}, "", ""),
         (2048, {"stages": None}, "", ""),
         (2048, {"through": "shared"}, "", ""),
+        (2048, {"through": "a barrier"}, "", ""),
     ],
 )
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])

@@ -272,6 +272,7 @@ class _Placement:
     def barriers_of(self, loop: For, pending: _Pending) -> PerNode[Stmt, bool]:
         """The barriers in a loop that begins so."""
         found, self.barriers = self.barriers, self.barriers.copy()
+        self.hoists = False  # a trial: where barriers of inner loops stand is seen when they are placed
         try:
             start = pending.copy()
             again = pending.copy()
@@ -280,7 +281,7 @@ class _Placement:
             self.block(loop.body, again)
             return self.barriers
         finally:
-            self.barriers = found
+            self.barriers, self.hoists = found, True
 
     def leaf(self, statement: Stmt, pending: _Pending) -> None:
         now_read, now_written = self._touches(statement)

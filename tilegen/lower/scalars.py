@@ -19,7 +19,7 @@ from tilegen.lower.loops import loop_head
 from tilegen.lower.scalar import dialect, scalar
 from tilegen.lower.statements import lower_statements, quoted, remark
 from tilegen.lower.uniform import uniform_load
-from tilegen.lower.unrolled_loads import unrolled_loads
+from tilegen.lower.unrolled_loads import unrolling
 from tilegen.model import build as c
 from tilegen.model.expressions import Name
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
@@ -57,7 +57,7 @@ def lower_for(context: Context, loop: Stmt) -> list[CStmt]:
     head = loop_head(context, loop)
     step = scalar(context, loop.step)
     whole = loop.kind == "unroll" or loop.var.name in context.decisions.counters
-    unroll = True if whole else unrolled_loads(context, loop)
+    unroll = True if whole else unrolling(context, loop)
     with divergence(context, loop, context.own.varies(loop.start, loop.stop, loop.step)):
         body = lower_statements(context, loop.body)
     return [
@@ -116,5 +116,7 @@ def divergence(context: Context, around: If | For, splits: bool) -> Iterator[Non
                     remedy="call T.sync_threads() before the block, or end the block where they have to meet",
                     related=[(around.location, "T.get_thread_binding decides here")],
                 )
-    yield
-    context.divergent = outer
+    try:
+        yield
+    finally:
+        context.divergent = outer

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 from tilegen.ir.expressions import Const
-from tilegen.ir.nodes import Copy, For
+from tilegen.ir.nodes import Copy, For, SyncThreads
 from tilegen.ir.walk import each_statement
 from tilegen.lower.barriers import barrier_before
 from tilegen.lower.context import Context
 
 
-def unrolled_loads(context: Context, loop: For) -> bool | int | None:
+def unrolling(context: Context, loop: For) -> bool | int | None:
     """How far to unroll a pipelined loop without a ring in shared memory: True for all of it, None for not at all.
 
     As often as `num_stages` says, where the program says it, tiles are copied to fragments and no barrier keeps
@@ -28,7 +28,9 @@ def unrolled_loads(context: Context, loop: For) -> bool | int | None:
     )
     if loop.kind != "pipelined" or stages < 2 or not loads:
         return None
-    if any(isinstance(s, For) for s in inside) or any(barrier_before(context, s) for s in inside):
+    if any(isinstance(s, For | SyncThreads) for s in inside) or any(
+        barrier_before(context, s) for s in inside
+    ):
         return None
     name = loop.var.name
     if _iterations(loop) <= stages:
