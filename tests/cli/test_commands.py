@@ -117,7 +117,7 @@ def test_emit_check_finds_stale_and_missing_files(write, tmp_path):
     assert not (tmp_path / "build/shifted.sm_80.h").exists()
 
 
-def test_emit_gives_a_kernel_what_its_file_does(write, tmp_path):
+def test_emit_gives_a_kernel_what_its_file_does(write, tmp_path, monkeypatch):
     """As run and check do; what is set goes before, and another kernel of the file gets nothing."""
     settings = """
     kernel = shifted
@@ -135,6 +135,9 @@ def test_emit_gives_a_kernel_what_its_file_does(write, tmp_path):
         return int(re.search(r"kBlock = (\d+)", text)[1])
 
     assert (block(str(file), "sm_80"), block(str(file), "gfx942")) == (32, 256)
+    monkeypatch.setattr("tilegen.runtime.devices.present_device", lambda: "gfx942")
+    assert tilegen("emit", str(file), "-t", "auto", "-o", "other").exit_code == 0
+    assert "kBlock = 256" in (tmp_path / "other/shifted.gfx942.hip").read_text()
     assert block(f"{file}:shifted", "gfx942", "--set", "block=128") == 128
     assert (block(f"{file}:moved", "sm_80"), block(f"{file}:moved", "gfx942")) == (64, 64)
 

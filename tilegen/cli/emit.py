@@ -27,7 +27,7 @@ def emit(
     """Emit a kernel: <name>.<target>.cu (or .hip), .h and .json."""
     loaded, parameters_for = load_configured(kernel)
     dims, given = read_dims(dim), read_settings(set)
-    targets = target or [resolve_target("auto").name]
+    targets = [resolve_target(t).name for t in target or ["auto"]]
     emissions = [
         loaded.emit(target=t, name=name, dims=dims, **{**parameters_for(t), **given}) for t in targets
     ]

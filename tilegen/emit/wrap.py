@@ -34,9 +34,15 @@ def _apart_from_directives(lines: list[Line]) -> list[Line]:
             bare = Line(line.code, "", line.indent)
             if line.code.startswith("}"):
                 result[-1:] = [bare, Line("", line.comment, line.indent + 2)]
+            elif len(result) > 1 and result[-2].code.startswith("#") and not _has_both(result[-3:-2]):
+                result[-2:] = [own, result[-2], bare]  # above the loop's own directive
             else:
                 result[-1:] = [own, bare]
     return result
+
+
+def _has_both(lines: list[Line]) -> bool:
+    return any(line.code and line.comment for line in lines)
 
 
 def _above_directive(lines: list[Line], position: int) -> bool:

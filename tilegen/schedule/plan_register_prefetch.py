@@ -108,6 +108,8 @@ def _prefetched(
         if wanted_stages(statement) < 2:
             continue
         copies = prefetched_copies(statement, program, decisions, target)
+        if isinstance(copies, str) and _to_registers(statement):
+            continue  # unrolled instead, see tilegen.lower.unrolled_loads
         if isinstance(copies, str):
             plan.reasons.append(f"{statement.var.name}: no prefetch, {copies}")
         elif not _unit_step(statement):
@@ -117,6 +119,14 @@ def _prefetched(
         else:
             loops.append((statement, copies))
     return loops
+
+
+def _to_registers(loop: For) -> bool:
+    """Whether all that a loop copies from tensors goes straight to registers."""
+    targets = [
+        s.target.buffer for s in loop.body if isinstance(s, Copy) and s.source.buffer.scope == "global"
+    ]
+    return bool(targets) and all(buffer.scope == "fragment" for buffer in targets)
 
 
 def _unit_step(loop: For) -> bool:
