@@ -343,7 +343,7 @@ def test_an_axis_that_is_too_long_for_the_launch_is_numbered_along_the_first() -
         T.Tensor(shape, "float32") for shape in ((3, 70000, 8), (8,), (70000, 1), (3, 1, 8), (1, 70000, 8))
     ]
     long = programs.broadcast.emit(*arrays, target="sm_90a", rows=1).source
-    assert "const int by = blockIdx.x / kTilesBx % kTilesBy;" in long
-    assert "<<<kTilesBx * kTilesBy * kL, kThreads" in long
+    assert "const int by = blockIdx.x / kTilesBx % kM;" in long  # a tile a row
+    assert "<<<kTilesBx * kM * kL, kThreads" in long
     short = programs.broadcast.emit(*arrays, target="sm_90a", rows=2).source
     assert "const int by = blockIdx.y;" in short
