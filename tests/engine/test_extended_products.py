@@ -10,6 +10,7 @@ from typing import Any
 import engine_programs as programs
 import numpy as np
 import pytest
+import tile_order_programs as tiles
 from engine_running import TARGETS, TOLERANCE, Array, chooser, compare, exact, matrix, results
 
 
@@ -147,7 +148,7 @@ PERSISTENT = [{"blocks": blocks, "group": group} for blocks, group in ((1, 0), (
 def test_explicit_persistence(target: str, variant: dict[str, Any], seed: int) -> None:
     parameters, (m, n, k) = schedule(seed, **variant)
     a, b = operands(m, n, k)
-    (found,) = results(programs.persistent_tiles, target, [a, b], parameters, seed=seed)
+    (found,) = results(tiles.persistent_tiles, target, [a, b], parameters, seed=seed)
     compare(found, relu(exact(a) @ exact(b)), TOLERANCE["float16"])
 
 
@@ -159,7 +160,7 @@ def test_split_k(target: str, variant: dict[str, Any], seed: int) -> None:
     parameters, (m, n, k) = schedule(seed, **variant)
     a, b = operands(m, n, k)
     c = matrix(7, m, n, dtype="float32")
-    (found,) = results(programs.split_k, target, [a, b, c], parameters, seed=seed)
+    (found,) = results(tiles.split_k, target, [a, b, c], parameters, seed=seed)
     compare(found, exact(c) + variant["scale"] * exact(a) @ exact(b), TOLERANCE["float32"])
 
 
@@ -167,7 +168,7 @@ def test_split_k(target: str, variant: dict[str, Any], seed: int) -> None:
 def test_rows_of_a_product_reduced(target: str, variant: dict[str, Any], seed: int) -> None:
     parameters, (m, n, k) = schedule(seed)
     a, b = operands(m, n, k)
-    largest, total = results(programs.row_statistics, target, [a, b], parameters, seed=seed)
+    largest, total = results(tiles.row_statistics, target, [a, b], parameters, seed=seed)
     values = exact(a) @ exact(b)
     compare(largest, values.max(1), TOLERANCE["float32"])
     compare(total, values.sum(1), 5e-5)
@@ -177,7 +178,7 @@ def test_rows_of_a_product_reduced(target: str, variant: dict[str, Any], seed: i
 def test_accumulators_that_other_threads_need(target: str, variant: dict[str, Any], seed: int) -> None:
     parameters, (m, n, k) = schedule(seed)
     a, b = operands(m, n, k)
-    turned, sums = results(programs.gathered_epilogue, target, [a, b], parameters, seed=seed)
+    turned, sums = results(tiles.gathered_epilogue, target, [a, b], parameters, seed=seed)
     values = exact(a) @ exact(b)
     block = parameters["block_M"]
     compare(turned, values.T, TOLERANCE["float16"])
@@ -189,7 +190,7 @@ def test_a_pipelined_tile_read_after_its_loop(target: str, variant: dict[str, An
     parameters, (m, n, k) = schedule(seed)
     k = max(k, 40)
     a, b = operands(m, n, k)
-    found, last = results(programs.last_tiles, target, [a, b], parameters, seed=seed)
+    found, last = results(tiles.last_tiles, target, [a, b], parameters, seed=seed)
     compare(found, exact(a) @ exact(b), TOLERANCE["float16"])
     step = parameters["block_K"]
     padded = np.pad(exact(a), ((0, 0), (0, -k % step)))
@@ -202,7 +203,7 @@ def test_a_tile_that_a_gemm_reads_and_threads_overwrite(
 ) -> None:
     n = 64
     a, b = operands(100, n, n)
-    (found,) = results(programs.passed_on, target, [a, b], {**variant, "N": n}, seed=seed)
+    (found,) = results(tiles.passed_on, target, [a, b], {**variant, "N": n}, seed=seed)
     values = exact(a)
     for _ in range(variant["rounds"]):
         values = relu(values @ exact(b)) / 8
@@ -218,5 +219,5 @@ def test_positions_of_loads(target: str, variant: dict[str, Any], seed: int) -> 
     step = parameters["block_K"]
     a, b = operands(m, n, 4 * step)
     table = np.array([2, 0, 3, 1], np.int32)
-    (found,) = results(programs.positions, target, [a, b, table], parameters, seed=seed)
+    (found,) = results(tiles.positions, target, [a, b, table], parameters, seed=seed)
     compare(found, exact(a) @ exact(b), TOLERANCE["float16"])
