@@ -39,7 +39,7 @@ _AGAIN_MOST = 2.0  # rows of A in one and two rows of tiles
 _BUSY = 100 * 1024  # bytes on their way to a multiprocessor that keep memory busy
 _CROWDED = 0.03  # what as many again cost, which wait for each other: measured with 16 rows of A
 _UNEVEN_MOST = 1.3  # what a last wave that does not load everywhere costs at most
-_HIDDEN_LOADS = 0.1  # what loads, and reads by ldmatrix, cost although they run beside products
+_HIDDEN_LOADS = 0.2  # what loads, and reads by ldmatrix, cost although they run beside products
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Schedule:
     threads: int
     persistent: bool = False
     cluster: int = 1
-    panel: int = 16
+    panel: int = 8
 
     def parameters(self) -> dict[str, Any]:
         """As keyword arguments of `kernels.matmul`."""
@@ -107,7 +107,8 @@ class Problem:
 def search_space(problem: Problem, target_name: str, limit: int = 24) -> tuple[Schedule, ...]:
     """The schedules that the model likes best, best first."""
     target = load_target(target_name)
-    ranked = sorted(_all(target), key=lambda schedule: predicted_cycles(problem, schedule, target))
+    fitting = (schedule for schedule in _all(target) if schedule.cluster <= -(-problem.M // schedule.block_M))
+    ranked = sorted(fitting, key=lambda schedule: predicted_cycles(problem, schedule, target))
     return tuple(ranked[:limit])
 
 
@@ -204,7 +205,10 @@ def _step(problem: Problem, schedule: Schedule, target: Target, resident: int) -
     in_flight = (schedule.num_stages - 1.5) * schedule.stage_bytes
     rate = min(_L2_BYTES_PER_CYCLE / resident, in_flight / _LATENCY)
     a, b = (_SPLIT_LINES if row * _HALF % _LINE else 1.0 for row in (problem.K, problem.N))
-    loads = (a * schedule.block_M + b * schedule.block_N / schedule.cluster) * _STEP * _HALF / rate
+    read = a * schedule.block_M + b * schedule.block_N / schedule.cluster  # rows that L2 gives
+    arriving = schedule.block_M + schedule.block_N  # what a cluster shares, each of its multiprocessors receives
+    arriving += max(0, schedule.block_M - problem.M)  # rows that TMA fills with zeros take twice as long: measured
+    loads = max(read, arriving) * _STEP * _HALF / rate
     reads = _shared_rows(schedule, target) * _STEP * _HALF / (limits.banks * limits.bank_bytes)
     waits = _SHALLOW / schedule.num_stages * products * resident
     hidden = loads

@@ -6,16 +6,18 @@ share of it and the TMA unit delivers it to all (PTX ISA, "cp.async.bulk.tensor"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
+from tilegen.ir.affine import children
 from tilegen.ir.effects import blocks_of
+from tilegen.ir.expressions import Binary, Const, Expr, Load, Var
 from tilegen.ir.nodes import Assign, Copy, For, If, Kernel, Let, Stmt
-from tilegen.schedule.analysis import each_statement, loaded, variables
+from tilegen.schedule.analysis import each_statement, variables
 from tilegen.schedule.cluster_overhang import check_overhang
 from tilegen.target import Target, load_target, target_names
 
@@ -79,11 +81,12 @@ def multicasts(kernel: Kernel, copies: tuple[Copy, ...], decisions: Decisions) -
     along = kernel.block_vars[cluster_axis(kernel.cluster)].name
     loops = [s.var.name for s in each_statement(kernel.body) if isinstance(s, For)]
     same = {var.name for var in kernel.block_vars if var.name != along} | set(loops)
+    different = _different(kernel, along, size)
     found: list[Multicast] = []
     for copy in copies:
         roles = [name for name in variables(copy.source.offsets) if name not in same]
         layout = decisions.layout(copy.target.buffer)
-        if roles or not _loaded_alike(kernel.body, copy, _different(kernel, along)):
+        if roles or not _loaded_alike(kernel.body, copy, different):
             continue
         if layout.groups % size == 0:
             found.append(Multicast(copy.target.buffer.name, "groups"))
@@ -92,37 +95,45 @@ def multicasts(kernel: Kernel, copies: tuple[Copy, ...], decisions: Decisions) -
     return tuple(found)
 
 
-def _different(kernel: Kernel, along: str) -> set[str]:
-    """Variables that may differ from block to block of a cluster: its axis, and what is computed from that, from memory
-    or again and again."""
-    different = {along}
+def _different(kernel: Kernel, along: str, size: int) -> Callable[[Expr], bool]:
+    """What tells of an expression whether it may differ from block to block of a cluster: where it holds the cluster's
+    axis other than as `axis // size`, or what is computed from that, from memory or again and again."""
+    names = {along}
+
+    def differs(expression: Expr) -> bool:
+        match expression:
+            case Load():
+                return True
+            case Var(name):
+                return name in names
+            case Binary("//", Var(name), Const(int(divisor))) if name == along and divisor % size == 0:
+                return False  # clusters begin at multiples of their size
+            case _:
+                return any(differs(part) for part in children(expression))
+
     for _ in range(2):  # a variable may be used above where it is assigned
         for statement in each_statement(kernel.body):
             match statement:
                 case Assign(var=var) | Let(var=var, mutable=True):
-                    different.add(var.name)
-                case Let(var=var, value=value) if _differs(value, different):
-                    different.add(var.name)
-                case For(var=var, start=start, stop=stop) if _differs((start, stop), different):
-                    different.add(var.name)
+                    names.add(var.name)
+                case Let(var=var, value=value) if differs(value):
+                    names.add(var.name)
+                case For(var=var, start=start, stop=stop) if differs(start) or differs(stop):
+                    names.add(var.name)
                 case _:
                     pass
-    return different
+    return differs
 
 
-def _differs(expression: object, different: set[str]) -> bool:
-    return bool(loaded(expression)) or any(name in different for name in variables(expression))
-
-
-def _loaded_alike(statements: tuple[Stmt, ...], copy: Copy, different: set[str]) -> bool:
+def _loaded_alike(statements: tuple[Stmt, ...], copy: Copy, differs: Callable[[Expr], bool]) -> bool:
     """Whether all blocks of a cluster come to a copy alike often: those that share a load wait for each other."""
     for statement in statements:
         inner = blocks_of(statement)
         if not any(one is copy for one in each_statement((statement,))):
             continue
-        if isinstance(statement, For) and _differs((statement.start, statement.stop), different):
+        if isinstance(statement, For) and (differs(statement.start) or differs(statement.stop)):
             return False
-        if isinstance(statement, If) and _differs(statement.condition, different):
+        if isinstance(statement, If) and differs(statement.condition):
             return False
-        return all(_loaded_alike(block, copy, different) for block in inner)
+        return all(_loaded_alike(block, copy, differs) for block in inner)
     return True
