@@ -16,9 +16,10 @@ _HALF = 2  # bytes of an fp16 or bf16 element
 _BARRIERS = 1024  # bytes kept for barriers and alignment
 _STEP = 64  # columns of K that the model counts by
 _MOST_STAGES = 6
+_SPLITS = (2, 4, 8)
 _LOW = 64  # rows of a tile that has few of them
 _STREAMED = 3  # stages that keep memory busy
-_L2_BYTES_PER_CYCLE = 64  # of one multiprocessor's port
+_L2_BYTES_PER_CYCLE = 68  # of one multiprocessor's port
 _LATENCY = 1200  # cycles from a TMA load to its bytes
 _EPILOGUE = 1200  # cycles in which a block's tensor cores wait for its output
 _UNSTAGED = (
@@ -27,6 +28,11 @@ _UNSTAGED = (
 _BARRIER = (
     90  # cycles in which a barrier of all threads stops the tensor cores, once a tile of K, without TMA
 )
+_SUM = 2500  # cycles in which blocks that share the k of a tile count each other
+_LEFT_PER_CYCLE = (
+    7  # bytes of its part that each of them writes, all at once: measured with parts of 8 to 128 KB
+)
+_TAKEN_PER_CYCLE = 50  # bytes of all parts that the last of them reads
 _START = 1500  # cycles from a block's launch to its first product
 _CLUSTER = 1.03  # blocks that share loads wait for each other: measured on the H200, at 8192 and 4096 cubed
 _SHALLOW = 0.12  # what a ring of one stage costs in waits, as a part of the products; deeper rings in proportion less
@@ -39,12 +45,15 @@ _AGAIN_MOST = 2.0  # rows of A in one and two rows of tiles
 _BUSY = 100 * 1024  # bytes on their way to a multiprocessor that keep memory busy
 _CROWDED = 0.03  # what as many again cost, which wait for each other: measured with 16 rows of A
 _UNEVEN_MOST = 1.3  # what a last wave that does not load everywhere costs at most
-_HIDDEN_LOADS = 0.2  # what loads, and reads by ldmatrix, cost although they run beside products
+_HIDDEN = (
+    0.2  # what products, loads, and reads by ldmatrix cost although a slower one of them runs beside them
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Parameters of `kernels.matmul`; `cluster` counts blocks that share a tile of B, `panel` rows of tiles."""
+    """Parameters of `kernels.matmul`; `cluster` counts blocks that share a tile of B, `panel` rows of tiles, `split`
+    blocks that share the k of a tile."""
 
     block_M: int
     block_N: int
@@ -54,6 +63,7 @@ class Schedule:
     persistent: bool = False
     cluster: int = 1
     panel: int = 8
+    split: int = 1
 
     def parameters(self) -> dict[str, Any]:
         """As keyword arguments of `kernels.matmul`."""
@@ -66,12 +76,14 @@ class Schedule:
             "persistent": self.persistent,
             "cluster_dims": (1, self.cluster),
             "panel": self.panel,
+            "split_K": self.split,
         }
 
     def __str__(self) -> str:
         tile = f"{self.block_M}x{self.block_N}x{self.block_K}"
         kind = "persistent" if self.persistent else "grid"
-        return f"{tile} s{self.num_stages} t{self.threads} {kind} c{self.cluster} p{self.panel}"
+        share = f" k{self.split}" if self.split > 1 else ""
+        return f"{tile} s{self.num_stages} t{self.threads} {kind} c{self.cluster} p{self.panel}{share}"
 
     @staticmethod
     def parse(text: str) -> Schedule:
@@ -80,12 +92,14 @@ class Schedule:
         Raises:
             ValueError: for other text.
         """
-        match = re.fullmatch(r"(\d+)x(\d+)x(\d+) s(\d+) t(\d+) (persistent|grid) c(\d+) p(\d+)", text)
+        pattern = r"(\d+)x(\d+)x(\d+) s(\d+) t(\d+) (persistent|grid) c(\d+) p(\d+)(?: k(\d+))?"
+        match = re.fullmatch(pattern, text)
         if match is None:
             raise ValueError(f"'{text}' is no schedule")
         block_m, block_n, block_k, stages, threads = (int(number) for number in match.groups()[:5])
         persistent = match[6] == "persistent"
-        return Schedule(block_m, block_n, block_k, stages, threads, persistent, int(match[7]), int(match[8]))
+        cluster, panel, split = int(match[7]), int(match[8]), int(match[9] or 1)
+        return Schedule(block_m, block_n, block_k, stages, threads, persistent, cluster, panel, split)
 
     @property
     def stage_bytes(self) -> int:
@@ -107,9 +121,17 @@ class Problem:
 def search_space(problem: Problem, target_name: str, limit: int = 24) -> tuple[Schedule, ...]:
     """The schedules that the model likes best, best first."""
     target = load_target(target_name)
-    fitting = (schedule for schedule in _all(target) if schedule.cluster <= -(-problem.M // schedule.block_M))
+    fitting = (schedule for schedule in _all(target) if _fits(problem, schedule, target))
     ranked = sorted(fitting, key=lambda schedule: predicted_cycles(problem, schedule, target))
     return tuple(ranked[:limit])
+
+
+def _fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
+    """Whether clusters find as many rows of tiles, and blocks that share the k of a tile run at once and have some."""
+    rows, columns = -(-problem.M // schedule.block_M), -(-problem.N // schedule.block_N)
+    together = rows * columns * schedule.split <= target.device.multiprocessors
+    steps = -(-problem.K // schedule.block_K)
+    return schedule.cluster <= rows and (schedule.split == 1 or (together and steps >= 4 * schedule.split))
 
 
 def default_schedule(problem: Problem, target_name: str) -> Schedule:
@@ -142,6 +164,8 @@ def _hopper(target: Target) -> Iterator[Schedule]:
                     continue
                 deep = replace(first, num_stages=stages)
                 yield deep
+                for split in _SPLITS:
+                    yield replace(deep, split=split)
                 yield replace(deep, persistent=True)
                 yield replace(deep, persistent=True, cluster=2)
 
@@ -175,13 +199,13 @@ def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> fl
     device = target.device
     resident = _resident(schedule, target)
     tiles_m, tiles_n = -(-problem.M // schedule.block_M), -(-problem.N // schedule.block_N)
-    tiles = -(-tiles_m // schedule.cluster) * schedule.cluster * tiles_n
+    tiles = -(-tiles_m // schedule.cluster) * schedule.cluster * tiles_n * schedule.split
     slots = device.multiprocessors // schedule.cluster * schedule.cluster * resident
     waves = (tiles / slots + -(-tiles // slots)) / 2 if tiles > slots else 1.0
     step, rate = _step(problem, schedule, target, resident)
     ending = _EPILOGUE if _staged(schedule, target) or not target.has("tma") else _UNSTAGED
     beside = _EPILOGUE / 2 if schedule.persistent else _START  # what the next tile's loads do not hide
-    steps = -(-problem.K // schedule.block_K) * (schedule.block_K / _STEP)
+    steps = -(-problem.K // (schedule.block_K * schedule.split)) * (schedule.block_K / _STEP)
     compute = waves * (steps * step + (ending + beside) / resident) + _START
     again_a, again_b = (min(1 + _AGAIN * (other - 1), _AGAIN_MOST) for other in (tiles_n, tiles_m))
     moved = (problem.K * (problem.N * again_b + problem.M * again_a) + problem.M * problem.N) * _HALF
@@ -193,7 +217,15 @@ def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> fl
     crowded = 1 + _CROWDED * max(0.0, under_way / _BUSY - 1)
     memory = moved / min(dram, min(tiles, slots) * rate) * uneven * crowded
     total = max(compute, memory + ending + _START) + 0.05 * compute
-    return total * (_CLUSTER if schedule.cluster > 1 else 1.0)
+    return total * (_CLUSTER if schedule.cluster > 1 else 1.0) + _summing(schedule)
+
+
+def _summing(schedule: Schedule) -> float:
+    """Cycles that the last block of those that share a tile's k takes for the sums."""
+    if schedule.split == 1:
+        return 0.0
+    part = schedule.block_M * schedule.block_N * 4
+    return _SUM + part / _LEFT_PER_CYCLE + schedule.split * part / _TAKEN_PER_CYCLE
 
 
 def _step(problem: Problem, schedule: Schedule, target: Target, resident: int) -> tuple[float, float]:
@@ -206,16 +238,21 @@ def _step(problem: Problem, schedule: Schedule, target: Target, resident: int) -
     rate = min(_L2_BYTES_PER_CYCLE / resident, in_flight / _LATENCY)
     a, b = (_SPLIT_LINES if row * _HALF % _LINE else 1.0 for row in (problem.K, problem.N))
     read = a * schedule.block_M + b * schedule.block_N / schedule.cluster  # rows that L2 gives
-    arriving = schedule.block_M + schedule.block_N  # what a cluster shares, each of its multiprocessors receives
-    arriving += max(0, schedule.block_M - problem.M)  # rows that TMA fills with zeros take twice as long: measured
+    arriving = (
+        schedule.block_M + schedule.block_N
+    )  # what a cluster shares, each of its multiprocessors receives
+    arriving += max(
+        0, schedule.block_M - problem.M
+    )  # rows that TMA fills with zeros take twice as long: measured
     loads = max(read, arriving) * _STEP * _HALF / rate
     reads = _shared_rows(schedule, target) * _STEP * _HALF / (limits.banks * limits.bank_bytes)
     waits = _SHALLOW / schedule.num_stages * products * resident
-    hidden = loads
+    beside = [products * resident, loads]
     if not target.has("tma"):
         waits += _BARRIER * _STEP / schedule.block_K / resident  # another block computes meanwhile
-        hidden += reads * resident
-    busy = max(products * resident, loads, reads * resident) + _HIDDEN_LOADS * hidden + waits
+        beside.append(reads * resident)
+    slowest = max(*beside, reads * resident)
+    busy = slowest + _HIDDEN * (sum(beside) - max(beside)) + waits
     # Where all wait for memory, a stage is not under way only while it is multiplied.
     landing = (
         schedule.stage_bytes * device.multiprocessors * device.clock_hertz / device.dram_bytes_per_second

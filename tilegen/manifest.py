@@ -66,7 +66,8 @@ Parameter = TensorMapParameter | PointerParameter | ScalarParameter
 class Tensor:
     """A tensor of the launcher. Strides count elements; None is row-major. `alignment` is in bytes; a `zeroed`
     tensor is set to 0 on the stream before the launch. `scratch` is memory that no other launch uses at the same time;
-    its contents mean nothing to the caller."""
+    its contents mean nothing to the caller, but that it `rests` at 0 where the kernel asks for it: before the first
+    launch, and again after each."""
 
     name: str
     dtype: str
@@ -75,6 +76,7 @@ class Tensor:
     role: TensorRole
     alignment: int
     zeroed: bool = False
+    rests: bool = False
 
 
 @dataclass(frozen=True, slots=True)

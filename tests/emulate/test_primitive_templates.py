@@ -55,6 +55,7 @@ _USES = {
     "named_barrier_sync": "named_barrier_sync(1, 128);",
     "named_barrier_arrive": "named_barrier_arrive(2, 128);",
     "exp2_approx": "g[4] = exp2_approx(g[5]);",
+    "count_in": "u32 counter = n; g[8] = count_in(counter, 3);",
     "lop3": "g[6] = lop3<0xEA>(n, 2, 3);",
     "byte_permute": "g[7] = byte_permute(n, 2, 0x3210);",
 }

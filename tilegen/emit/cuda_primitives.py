@@ -249,6 +249,7 @@ RULES: tuple[Rule, ...] = (
     Rule("exp2_approx"),
     Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2", "f32x2", "f32x4")),)),
     Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32", "f16", "bf16")))),
+    Rule("count_in"),
     Rule("lop3"),
     Rule("byte_permute"),
     Rule("int4_pair", (("type", ("f16", "bf16")), ("apart", (16, 4))), _int4_requires, _int4_context),

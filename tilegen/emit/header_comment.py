@@ -128,6 +128,8 @@ def tensor_text(tensor: TensorArgument) -> str:
         parts.append(f"{tensor.alignment}-byte aligned")
     if tensor.role == "scratch":
         parts.append("scratch memory of one launch at a time")
+    if tensor.rests:
+        parts.append("0 before the first launch, and again after each")
     if tensor.zeroed:
         parts.append("set to 0 by the launcher")
     return ", ".join([*parts, *tensor.notes])

@@ -94,5 +94,6 @@ RULES: tuple[Rule, ...] = (
     Rule("schedule", context=_masks),
     Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2")),), context=_isa),
     Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32",)))),
+    Rule("count_in"),
     Rule("int4_pair", (("type", ("f16",)), ("apart", (16, 4))), context=_int4),
 )

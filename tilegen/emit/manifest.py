@@ -112,7 +112,14 @@ def _tensors(model: KernelModel, constants: Mapping[str, CExpr]) -> tuple[schema
                 raise TilegenError(f"tensor {tensor.name} of {model.name} has no role '{other}'")
         shape = tuple(formula_text(extent, constants) for extent in tensor.shape)
         entry = schema.Tensor(
-            tensor.name, tensor.dtype.name, shape, strides, role, tensor.alignment, tensor.zeroed
+            tensor.name,
+            tensor.dtype.name,
+            shape,
+            strides,
+            role,
+            tensor.alignment,
+            tensor.zeroed,
+            tensor.rests,
         )
         tensors.append(entry)
     return tuple(tensors)

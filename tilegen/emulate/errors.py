@@ -9,7 +9,7 @@ class EmulationError(TilegenError):
     """The emulated kernel did what a device forbids, or what no device could do.
 
     kind       race, deadlock, out-of-bounds, misaligned, poison, register-budget, barrier-misuse, missing-fence,
-               divergence, read-only, misuse, trap, crash, timeout, manifest, argument, tensor-map, resources
+               divergence, read-only, misuse, trap, crash, timeout, manifest, argument, tensor-map, resources, rest
     line       of the emitted file, None if unknown
     user_line  the Python line and statement that the emitted file names above it, None if unknown
     """

@@ -193,7 +193,7 @@ class Launch:
         elements = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
         if 0 in shape:
             elements = 0
-        fill = 0 if tensor.get("zeroed") else 0xFF
+        fill = 0 if tensor.get("zeroed") or tensor.get("rests") else 0xFF
         storage = np.full(elements * dtype.itemsize, fill, dtype=np.uint8)
         words = storage.view(
             np.dtype(f"u{dtype.itemsize}")
@@ -216,7 +216,7 @@ class Launch:
                 shift = (
                     dtype_of(tensor["dtype"]).itemsize & -dtype_of(tensor["dtype"]).itemsize
                 ).bit_length() - 1
-                role = "inout" if tensor.get("zeroed") else tensor["role"]
+                role = "inout" if tensor.get("zeroed") or tensor.get("rests") else tensor["role"]
                 alignment = tensor.get("alignment", _TMA_ALIGNMENT)
                 lines.append(f"tensor {tensor['name']} {storage.size} {shift} {role} {alignment}")
         lines += [self._parameter(parameter) for parameter in self._facts["parameters"]]
@@ -229,6 +229,8 @@ class Launch:
             for tensor in self._tensors:
                 storage, view = self._storage(tensor)
                 storage[:] = np.frombuffer(file.read(storage.size), dtype=np.uint8)
+                if tensor.get("rests") and storage.any():
+                    raise EmulationError("rest", f"{tensor['name']} is not 0 again after the launch")
                 if tensor["role"] in ("output", "inout"):
                     outputs.append(view)
         return tuple(outputs)

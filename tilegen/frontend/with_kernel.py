@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from tilegen.frontend.context import Context, KernelState
+from tilegen.frontend.last_block import under_last
 from tilegen.frontend.values import KernelLaunch
 from tilegen.ir.expressions import Var
 from tilegen.ir.types import int32
@@ -40,7 +41,7 @@ def kernel_block(context: Context, node: ast.With, item: ast.withitem, launch: K
     context.inside_kernel = True
     context.blocks.append([])
     context.execute(node.body)
-    context.kernel.body = tuple(context.blocks.pop())
+    context.kernel.body = under_last(context.blocks.pop())
     context.inside_kernel = False
 
 

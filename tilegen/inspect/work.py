@@ -16,6 +16,7 @@ import numpy
 from tilegen.ir.expressions import Binary, Bitcast, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from tilegen.ir.nodes import (
     AddPartials,
+    AddParts,
     Assign,
     AtomicElement,
     AtomicTile,
@@ -25,6 +26,7 @@ from tilegen.ir.nodes import (
     For,
     Gemm,
     If,
+    LeaveParts,
     Let,
     ParallelFor,
     Persistent,
@@ -68,10 +70,10 @@ def measure_work(program: Program, extents: Mapping[str, int]) -> Work:
     Raises:
         KeyError: for an extent that is not fixed.
     """
-    counter = _Counter()
     kernel = program.kernel
     values: Values = dict(extents)
     sizes = tuple(int(_value(extent, values)) for extent in kernel.grid)
+    counter = _Counter({var.name: size for var, size in zip(kernel.block_vars, sizes, strict=True)})
     blocks = prod(sizes)
     if blocks <= _MAX_BLOCKS:
         positions = (
@@ -91,8 +93,14 @@ def measure_work(program: Program, extents: Mapping[str, int]) -> Work:
 
 
 class _Counter:
-    def __init__(self) -> None:
+    """`blocks` is the grid's extent along each block variable."""
+
+    def __init__(self, blocks: Mapping[str, int]) -> None:
         self.work = Work()
+        self.blocks = blocks
+        self.lasts: dict[
+            str, str
+        ] = {}  # what tells of the last of several blocks, and the axis along which they lie
 
     def block(self, statements: tuple[Stmt, ...], values: Values, times: Any) -> None:
         for statement in statements:
@@ -113,6 +121,12 @@ class _Counter:
                 self.work.elements += prod(target.shape) * _total(times)
             case AddPartials(target, partials):
                 self.work.elements += prod(partials.extents) * _total(times)
+            case LeaveParts(sources, axis, last):
+                self.lasts[last.name] = axis.name
+                self.parts(sources, _total(times))
+            case AddParts(target, axis):
+                self.parts((target,), _total(times) * self.blocks[axis.name])
+                self.work.elements += prod(target.shape) * _total(times) * self.blocks[axis.name]
             case Reduce(_, source):
                 self.work.elements += prod(source.shape) * _total(times)
             case Store(buffer, _, value) | AtomicElement(_, buffer, _, value):
@@ -122,6 +136,8 @@ class _Counter:
                 values[var.name] = _value(value, values, unknown=0.0)
             case Assign(_, value):
                 self.expression(value, times)
+            case If(Var(name), then) if name in self.lasts:
+                self.block(then, values, times / self.blocks[self.lasts[name]])
             case If(condition, then, otherwise):
                 self.expression(condition, times)
                 self.block(then, values, times)
@@ -166,6 +182,10 @@ class _Counter:
     def moved(self, region: Region, times: Any) -> None:
         if region.buffer.scope == "global":
             self.work.tile_bytes += prod(region.shape) * region.buffer.dtype.bits / 8 * _total(times)
+
+    def parts(self, regions: tuple[Region, ...], times: float) -> None:
+        """What blocks leave for each other, or take."""
+        self.work.tile_bytes += sum(prod(r.shape) * r.buffer.dtype.bits / 8 for r in regions) * times
 
     def element(self, dtype: DType, is_global: bool, value: Expr, times: Any) -> None:
         if is_global:

@@ -8,7 +8,18 @@ from tilegen.diagnostics import ProgramError
 from tilegen.ir.effects import buffers_written, expressions_of, regions_read
 from tilegen.ir.expressions import Expr, Load, Var
 from tilegen.ir.location import Location
-from tilegen.ir.nodes import Assign, Buffer, For, If, Let, ParallelFor, Persistent, Program, Stmt
+from tilegen.ir.nodes import (
+    Assign,
+    Buffer,
+    For,
+    If,
+    LeaveParts,
+    Let,
+    ParallelFor,
+    Persistent,
+    Program,
+    Stmt,
+)
 from tilegen.ir.walk import subexpressions
 
 
@@ -66,6 +77,9 @@ class _Checker:
                     self.declare(var.name, statement.location)
                     self.mutable[var.name] = mutable
                     known = known | {var.name}
+                case LeaveParts(last=last):
+                    self.declare(last.name, statement.location)
+                    known = known | {last.name}
                 case Assign(var=var):
                     self.assign(var, known, statement.location)
                 case If(then=then, otherwise=otherwise):

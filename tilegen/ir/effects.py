@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilegen.ir.expressions import Expr
 from tilegen.ir.nodes import (
     AddPartials,
+    AddParts,
     Assign,
     AtomicElement,
     AtomicTile,
@@ -15,6 +16,7 @@ from tilegen.ir.nodes import (
     For,
     Gemm,
     If,
+    LeaveParts,
     Let,
     ParallelFor,
     Persistent,
@@ -46,8 +48,10 @@ def expressions_of(statement: Stmt) -> tuple[Expr, ...]:
             return source.offsets + target.offsets
         case Reduce(source=source, target=target):
             return source.offsets + target.offsets
-        case AddPartials(target=target):
+        case AddPartials(target=target) | AddParts(target=target):
             return target.offsets
+        case LeaveParts(sources=sources):
+            return tuple(offset for region in sources for offset in region.offsets)
         case Fill(target=target, value=value):
             return (*target.offsets, value)
         case Gemm(a=a, b=b, c=c):
@@ -81,6 +85,8 @@ def regions_read(statement: Stmt) -> tuple[Region, ...]:
             return (source,) if clear else (source, target)
         case AddPartials(target=target):
             return (target,)
+        case LeaveParts(sources=sources):
+            return sources
         case CustomOperation(reads=reads):
             return reads
         case _:
@@ -92,7 +98,7 @@ def regions_written(statement: Stmt) -> tuple[Region, ...]:
     match statement:
         case Copy(target=target) | Fill(target=target) | Reduce(target=target) | AtomicTile(target=target):
             return (target,)
-        case AddPartials(target=target):
+        case AddPartials(target=target) | AddParts(target=target):
             return (target,)
         case Gemm(c=c):
             return (c,)

@@ -15,7 +15,7 @@ from tilegen.ir.types import DType, bool_, int32
 if TYPE_CHECKING:
     from tilegen.ir.nodes import Buffer
 
-VarRole = Literal["block", "loop", "parallel", "extent", "scalar", "let", "thread"]
+VarRole = Literal["block", "loop", "parallel", "extent", "scalar", "let", "thread", "last"]
 BinaryOp = Literal[
     "+",
     "-",

@@ -145,6 +145,27 @@ class AddPartials:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveParts:
+    """The blocks that differ along the grid's `axis` alone have each made a part of the sums in `sources`. Each leaves
+    its part in memory and counts itself in; `last` tells whether all others had been there before it. AddParts and
+    whatever else stands behind `T.sum_blocks` follow under a branch on `last` (tilegen.frontend.last_block)."""
+
+    sources: tuple[Region, ...]
+    axis: Var
+    last: Var
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AddParts:
+    """In the block that came last: `target` becomes the sum of what all blocks have left, in the order of `axis`."""
+
+    target: Region
+    axis: Var
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """One element of a buffer; stands inside parallel loops, and outside them where one value is stored."""
 
@@ -260,6 +281,8 @@ Stmt = (
     | Gemm
     | Reduce
     | AddPartials
+    | LeaveParts
+    | AddParts
     | Store
     | AtomicElement
     | AtomicTile

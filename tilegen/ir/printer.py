@@ -7,6 +7,7 @@ from typing import assert_never
 from tilegen.ir.expressions import Binary, Bitcast, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from tilegen.ir.nodes import (
     AddPartials,
+    AddParts,
     Assign,
     AtomicElement,
     AtomicTile,
@@ -17,6 +18,7 @@ from tilegen.ir.nodes import (
     For,
     Gemm,
     If,
+    LeaveParts,
     Let,
     ParallelFor,
     Persistent,
@@ -126,6 +128,13 @@ def _statement(statement: Stmt) -> tuple[str, tuple[tuple[Stmt, ...], ...]]:
             return f"reduce {region_text(target)} {sign} {op} over axis {axis} of {region_text(source)}", ()
         case AddPartials(target=target, partials=partials):
             return f"add partials {region_text(target)} through {partials.name}", ()
+        case LeaveParts(sources=sources, axis=axis, last=last):
+            return (
+                f"leave parts of {', '.join(map(region_text, sources))} over {axis.name}; let {last.name}",
+                (),
+            )
+        case AddParts(target=target, axis=axis):
+            return f"add parts {region_text(target)} over {axis.name}", ()
         case Store(buffer=buffer, indices=indices, value=value):
             return f"{buffer.name}[{_list(indices)}] = {expression_text(value)}", ()
         case AtomicElement(op=op, buffer=buffer, indices=indices, value=value):

@@ -143,6 +143,7 @@ from tilegen.language.tiles import (
     reduce_min,
     reduce_prod,
     reduce_sum,
+    sum_blocks,
 )
 
 # TVM's spellings of dtypes.
@@ -278,6 +279,7 @@ __all__ = [
     "sin",
     "sinh",
     "sqrt",
+    "sum_blocks",
     "symbolic",
     "sync_threads",
     "tan",

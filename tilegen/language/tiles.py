@@ -129,6 +129,14 @@ def reduce_bitxor(buffer: Any, out: Any, dim: int = -1, clear: bool = True) -> N
 
 
 @operation
+def sum_blocks(fragments: Any, axis: Any) -> None:
+    """Adds up a fragment, or each of several, over the blocks that differ along the grid axis `axis` (a block variable)
+    alone. What follows runs in one of them, the last to arrive, with the sums, which are added up in the order of the
+    axis: the same bits in every run. The others end here."""
+    raise outside_kernel("sum_blocks")
+
+
+@operation
 def atomic_add(dst: Any, value: Any, memory_order: str | None = None) -> None:
     """dst += value without a race: one element, or a whole tile into a region. The order is relaxed."""
     raise outside_kernel("atomic_add")

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from tilegen.inference.decisions import GemmDecision
 from tilegen.ir.nodes import AddPartials, Stmt
-from tilegen.lower.addresses import as_vector
+from tilegen.lower.accumulator_vectors import AccumulatorVectors, Place
 from tilegen.lower.context import Context
-from tilegen.lower.dtypes import type_name
-from tilegen.lower.fragments import register_names
 from tilegen.lower.own_k import own_part
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
-from tilegen.model.statements import AssignC, CStmt, Declare, ForC, Scope
+from tilegen.model.statements import CStmt, ForC
 
 
 def lower_add_partials(context: Context, statement: Stmt) -> list[CStmt]:
@@ -24,29 +22,18 @@ def lower_add_partials(context: Context, statement: Stmt) -> list[CStmt]:
     )
     note = _note(context, statement, decision)
     context.pipeline_notes += [] if note in context.pipeline_notes else [note]
-    vectors = _Vectors(context, statement)
+    vectors = AccumulatorVectors(context, buffer, statement.partials.extents[-1])
     own = own_part(context, decision, _threads_of_warp(context, decision))
-    leave = vectors.move(vectors.place(own), vectors.element(Literal(0)))
-    start = vectors.move(vectors.element(Literal(0)), vectors.place(Literal(0)))
-    return [*vectors.each((leave,)), context.synchronise(), *vectors.each((start, *_other_parts(vectors)))]
+    leave = vectors.leave(_place(context, statement, own))
+    take = vectors.take(_place(context, statement, Literal(0)))
+    others = _other_parts(context, statement, vectors)
+    return [*vectors.each((leave,)), context.synchronise(), *vectors.each((take, *others))]
 
 
-def _other_parts(vectors: _Vectors) -> list[CStmt]:
+def _other_parts(context: Context, statement: AddPartials, vectors: AccumulatorVectors) -> list[CStmt]:
     """The parts behind the first one are added to it."""
-    context, plan = vectors.context, vectors.context.plan
-    parts, width = vectors.partials.extents[0], vectors.width
-    part: CExpr = Name("part") if parts > 2 else Literal(1)
-    add = AssignC(vectors.element(Name("v")), c.index("partial", "v"), "+=")
-    body: list[CStmt] = [
-        Declare(
-            type_name(vectors.buffer.dtype, context.target.language),
-            "partial",
-            dimensions=(Literal(width),),
-            alignment=width * vectors.buffer.dtype.bytes,
-        ),
-        vectors.move(c.index("partial", 0), vectors.place(part)),
-        ForC("v", Literal(0), Literal(width), (add,), unroll=True),
-    ]
+    parts, plan = statement.partials.extents[0], context.plan
+    body = vectors.add(_place(context, statement, Name("part") if parts > 2 else Literal(1)))
     if parts == 2:
         return body
     by_consumers = plan.kind == "warp_specialised" and parts == plan.consumers
@@ -54,58 +41,20 @@ def _other_parts(vectors: _Vectors) -> list[CStmt]:
     return [ForC("part", Literal(1), count, tuple(body), unroll=True)]
 
 
-class _Vectors:
-    """The accumulators of a thread, a vector at a time."""
+def _place(context: Context, statement: AddPartials, part: CExpr) -> Place:
+    """Where the vectors of the thread that has a part lie in shared memory."""
+    base = c.member("shared", statement.partials.name)
+    thread = _thread(context, statement.partials.extents[2])
+    return lambda vector: c.index(base, part, vector, thread, 0)
 
-    def __init__(self, context: Context, statement: AddPartials) -> None:
-        self.context = context
-        self.buffer = statement.target.buffer
-        self.partials = statement.partials
-        self.width = width = self.partials.extents[-1]
-        context.align(self.buffer.name, width * self.buffer.dtype.bytes)
-        shape = context.decisions.fragment(self.buffer).register_shape
-        steps = (*(1 for _ in shape[:-1]), width)
-        self.loops = list(zip(register_names(len(shape)), shape, steps, strict=True))
-        self.indices: list[CExpr] = [
-            Name(name) if extent > step else Literal(0) for name, extent, step in self.loops
-        ]
 
-    def move(self, target: CExpr, source: CExpr) -> CStmt:
-        """A whole vector, from one first element on to another."""
-        dtype, language = self.buffer.dtype, self.context.target.language
-        value = as_vector(source, dtype, self.width, language, const=True)
-        return AssignC(as_vector(target, dtype, self.width, language), value)
-
-    def element(self, position: CExpr) -> CExpr:
-        """An accumulator of the vector."""
-        *outer, last = self.indices
-        return c.index(self.buffer.name, *outer, c.add(last, position))
-
-    def place(self, part: CExpr) -> CExpr:
-        """Where the vector of the thread that has a part lies in shared memory."""
-        vector: CExpr = Literal(0)
-        for index, (_, extent, step) in zip(self.indices, self.loops, strict=True):
-            vector = c.add(c.mul(extent // step, vector), c.div(index, step))
-        base = c.member("shared", self.partials.name)
-        return c.index(base, part, vector, self._thread(), 0)
-
-    def _thread(self) -> CExpr:
-        """The number of a thread among those that have the same part."""
-        threads, count = self.context.threads, self.partials.extents[2]
-        known = next((level for level in threads.extras if level.count == count and level.unit == 1), None)
-        if known is not None:
-            return threads.name(known.name)
-        return threads.digit(1, count)
-
-    def each(self, body: tuple[CStmt, ...]) -> list[CStmt]:
-        """The statements for each vector."""
-        for name, extent, step in reversed(self.loops):
-            if extent > step:
-                by = Literal(step) if step > 1 else None
-                body = (ForC(name, Literal(0), Literal(extent), body, by, unroll=True),)
-        if any(isinstance(one, Declare) for one in body):
-            return [Scope(body)]
-        return list(body)
+def _thread(context: Context, count: int) -> CExpr:
+    """The number of a thread among those that have the same part."""
+    threads = context.threads
+    known = next((level for level in threads.extras if level.count == count and level.unit == 1), None)
+    if known is not None:
+        return threads.name(known.name)
+    return threads.digit(1, count)
 
 
 def _threads_of_warp(context: Context, decision: GemmDecision) -> int:

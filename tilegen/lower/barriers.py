@@ -18,6 +18,7 @@ from tilegen.inference.operations import registered
 from tilegen.ir.expressions import Const, Expr, Load, Var
 from tilegen.ir.nodes import (
     AddPartials,
+    AddParts,
     Buffer,
     Copy,
     CustomOperation,
@@ -25,6 +26,7 @@ from tilegen.ir.nodes import (
     Gemm,
     If,
     Kernel,
+    LeaveParts,
     Persistent,
     Reduce,
     Stmt,
@@ -205,7 +207,7 @@ class _Placement:
         if isinstance(statement, If):
             self.condition(statement, pending)
         match statement:
-            case SyncThreads():
+            case SyncThreads() | LeaveParts():  # which has barriers of its own
                 pending.clear()
             case If(_, then, otherwise):
                 other = pending.copy()
@@ -311,7 +313,7 @@ class _Placement:
 
     def _touches(self, statement: Stmt) -> tuple[Touches, Touches]:
         """How a statement reads and writes shared buffers."""
-        if isinstance(statement, AddPartials):  # what it touches in shared memory is its scratch
+        if isinstance(statement, AddPartials | LeaveParts | AddParts):  # they touch no tile of the program
             return {}, {}
         loop = as_loop(statement)
         partition = self.decisions.loops.get(loop.node) if loop is not None else None

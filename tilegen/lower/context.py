@@ -229,7 +229,7 @@ EXACT_WHOLE = 2**24  # float32 has every integer up to here
 
 # What the text means by these is tilegen's to say: a parameter of the program that would be called so stays a number.
 OWN_CONSTANTS = re.compile(
-    r"k(\w*Stages\w*|\w*StageBytes|AtomBytes\d*|BoxColumns\d*|Cluster|ClusterMask|Consumer\w+|Consumers|"
+    r"k(\w*Stages\w*|\w*StageBytes|\w*PartElements\d*|AtomBytes\d*|BoxColumns\d*|Cluster|ClusterMask|Consumer\w+|Consumers|"
     r"EntryRegisters|ProducerRegisters|Rank|RasterGroup|Section|SharedBytes|Swizzle\w*Columns\d*|Threads|Tiles\w*|"
     r"TurnBarrier|Warpgroup\w*|WarpsPerWarpgroup|Waves|OutOfRange|Others|Piece|RawBuffer)"
 )

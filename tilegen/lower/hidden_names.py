@@ -13,6 +13,7 @@ from typing import cast
 from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import Buffer, Program
 from tilegen.ir.walk import each_node
+from tilegen.lower.block_sums import SUM_MEMBERS, sums_of
 from tilegen.lower.tile_draw import DRAW_MEMBERS
 from tilegen.model.expressions import Lambda
 from tilegen.model.statements import CStmt, Declare, ForC, IfC, Scope, WhileC
@@ -35,6 +36,7 @@ def hidden_tiles(program: Program, plan: Plan) -> tuple[str, ...]:
     """Names of the program's shared tiles that SharedStorage wants for what producer and consumers tell each other."""
     members = {name for hand_over in plan.hand_overs for name in hand_over.barriers}
     members |= set(DRAW_MEMBERS) if plan.draws_tiles else set()
+    members |= set(SUM_MEMBERS) if sums_of(program.kernel) is not None else set()
     tiles = (buffer.name for buffer in program.kernel.allocations if buffer.scope == "shared")
     return tuple(name for name in tiles if name in members)
 

@@ -7,7 +7,7 @@ from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Kernel, Program
 from tilegen.ir.per_thread import per_thread
 from tilegen.ir.summary import summary
-from tilegen.lower import own_k, rings
+from tilegen.lower import block_sums, own_k, rings
 from tilegen.lower.bodies import lower_body
 from tilegen.lower.configuration import ordered_constants
 from tilegen.lower.context import Context
@@ -145,6 +145,7 @@ def reserve_names(context: Context, program: Program) -> None:
         "kk",
         "stage",
         *(NAMES if context.plan.draws_tiles else ()),
+        *(block_sums.NAMES if block_sums.sums_of(kernel) is not None else ()),
         *(LANE_NAMES if any(d.family == "mma_sync" for _, d in context.decisions.gemms.items()) else ()),
         *((rings.ROUND, rings.DONE) if context.plan.persistent else ()),
     )

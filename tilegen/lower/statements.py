@@ -12,9 +12,11 @@ from importlib import import_module
 from typing import assert_never
 
 from tilegen.diagnostics import ProgramError
+from tilegen.ir.expressions import Var
 from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     AddPartials,
+    AddParts,
     Assign,
     AtomicElement,
     AtomicTile,
@@ -24,6 +26,7 @@ from tilegen.ir.nodes import (
     For,
     Gemm,
     If,
+    LeaveParts,
     Let,
     ParallelFor,
     Persistent,
@@ -56,6 +59,8 @@ _BUILT_IN = {
     "reduce": "tilegen.lower.reduce:lower_reduce",
     "gemm": "tilegen.lower.gemm:lower_gemm",
     "add_partials": "tilegen.lower.add_partials:lower_add_partials",
+    "leave_parts": "tilegen.lower.block_sums:lower_leave_parts",
+    "add_parts": "tilegen.lower.block_sums:lower_add_parts",
     "custom": "tilegen.lower.custom:lower_custom",
     "for.pipelined.multistage": "tilegen.lower.pipeline_multistage:lower_pipelined",
     "for.pipelined.register_prefetch": "tilegen.lower.pipeline_register_prefetch:lower_pipelined",
@@ -101,6 +106,10 @@ def key_of(context: Context, statement: Stmt) -> str:
             return f"gemm.{context.decisions.gemms[statement].family}"
         case AddPartials():
             return "add_partials"
+        case LeaveParts():
+            return "leave_parts"
+        case AddParts():
+            return "add_parts"
         case CustomOperation():
             return f"custom.{statement.operation}"
         case _:
@@ -207,6 +216,8 @@ def guards_mask(branch: If) -> bool:
 
 def remark(branch: If) -> str:
     """The comment behind a branch's condition."""
+    if isinstance(branch.condition, Var) and branch.condition.role == "last":
+        return "the last of them goes on"
     return "where the mask hides something" if guards_mask(branch) else ""
 
 

@@ -253,17 +253,24 @@ def _panel_comment(order: str) -> str:
 
 def _extents(context: Context, kernel: Kernel, names: list[str]) -> tuple[CExpr, ...]:
     """The grid's extents under a name each."""
-    extents: list[CExpr] = []
-    for axis, (extent, name) in enumerate(zip(kernel.grid, names, strict=True)):
-        if isinstance(extent, Const):
-            extents.append(grid_constant(context, kernel, axis, name))
-        elif isinstance(extent, Var):
-            extents.append(scalar(context, extent))
-        else:
-            wanted = context.name(f"{name}_tiles")
-            context.prologue.append(Declare("int", wanted, scalar(context, extent), const=True))
-            extents.append(Name(wanted))
-    return tuple(extents)
+    return tuple(grid_extent(context, kernel, axis, name) for axis, name in enumerate(names))
+
+
+def grid_extent(context: Context, kernel: Kernel, axis: int, name: str) -> CExpr:
+    """The name of an extent of the grid, along which the block's index is `name`: a constant, an argument, or what is
+    computed from arguments in the kernel's first lines."""
+    extent = kernel.grid[axis]
+    if isinstance(extent, Const):
+        return grid_constant(context, kernel, axis, name)
+    if isinstance(extent, Var):
+        return scalar(context, extent)
+    value = scalar(context, extent)
+    for known in context.prologue:
+        if isinstance(known, Declare) and known.value == value and known.const:
+            return Name(known.name)
+    wanted = context.name(f"{name}_tiles")
+    context.prologue.append(Declare("int", wanted, value, const=True))
+    return Name(wanted)
 
 
 def grid_constant(context: Context, kernel: Kernel, axis: int, name: str) -> CExpr:
@@ -274,14 +281,14 @@ def grid_constant(context: Context, kernel: Kernel, axis: int, name: str) -> CEx
         return context.literal(extent)
     texts = _grid_texts(kernel)
     comment = texts[axis] if axis < len(texts) else ""
-    return context.constant(_tiles_constant(context, name), int(extent.value), comment)
+    return context.constant(_tiles_constant(context, name, int(extent.value)), int(extent.value), comment)
 
 
-def _tiles_constant(context: Context, name: str) -> str:
-    """A free name for the grid's constant extent along the axis of a block index."""
+def _tiles_constant(context: Context, name: str, value: int) -> str:
+    """A name for the grid's constant extent along the axis of a block index, that no other number has."""
     base = f"kTiles{name[0].upper()}{name[1:].rstrip('_')}"
     wanted, count = base, 1
-    while wanted in context.constants:
+    while wanted in context.constants and context.constants[wanted].value != Literal(value):
         count += 1
         wanted = f"{base}{count}"
     return wanted

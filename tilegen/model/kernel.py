@@ -98,6 +98,7 @@ class TensorArgument:
     role: str  # input | output | inout | scratch
     alignment: int = 16  # bytes
     zeroed: bool = False  # the launcher sets it to 0 first (split-K by atomics, counters)
+    rests: bool = False  # scratch memory that is 0 before the first launch and again after each
     notes: tuple[str, ...] = ()  # e.g. "K % 8 == 0"
 
 

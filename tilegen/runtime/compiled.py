@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilegen.manifest import Manifest
-from tilegen.runtime.arrays import ArrayFacts, Framework, framework_of
+from tilegen.runtime.arrays import ArrayFacts, Framework, framework_of, numpy_dtype
 from tilegen.runtime.binding import (
     Apart,
     Scalar,
@@ -46,13 +47,14 @@ class PreparedCall:
     framework: Framework
     device: int
     made: tuple[tuple[tuple[int, ...], str], ...]
-    scratch: tuple[tuple[tuple[int, ...], str], ...]
+    scratch: tuple[tuple[tuple[int, ...], str, bool], ...]  # the last: whether it rests at 0
     order: tuple[int, ...]
     results: tuple[int, ...]
     apart: tuple[Apart, ...]
     current: CurrentDevice
     kept: dict[int, list[Any]] = field(default_factory=dict)  # scratch of streams that callers name
     captured: list[list[Any]] = field(default_factory=list)  # scratch of launches that went into graphs
+    resting: dict[tuple[int, int], Any] = field(default_factory=dict)  # by stream and place in `scratch`
 
     def run(
         self,
@@ -112,12 +114,30 @@ class PreparedCall:
         captured = self.launcher.captures(stream)
         if named and not captured and stream in self.kept:
             return self.kept[stream]
-        made = [self.framework.empty(shape, dtype, like) for shape, dtype in self.scratch]
+        made = [
+            self._at_rest(place, like, stream, captured)
+            if rests
+            else self.framework.empty(shape, dtype, like)
+            for place, (shape, dtype, rests) in enumerate(self.scratch)
+        ]
         if captured:
             self.captured.append(made)
         elif named:
             self.kept[stream] = made
         return made
+
+    def _at_rest(self, place: int, like: Any, stream: int, captured: bool) -> Any:
+        """Scratch memory that every launch finds and leaves at 0: a stream keeps its own, and its launches follow each
+        other; a graph sets its own to 0 in every replay."""
+        found = None if captured else self.resting.get((stream, place))
+        if found is None:
+            shape, dtype, _ = self.scratch[place]
+            found = self.framework.empty(shape, dtype, like)
+            size = math.prod(shape) * numpy_dtype(dtype).itemsize
+            self.launcher.clear(self.framework.probe(found)[0], size, stream)
+            if not captured:
+                self.resting[stream, place] = found
+        return found
 
 
 _CURRENT = CurrentDevice()
@@ -310,7 +330,10 @@ class CompiledKernel:
             framework=framework_of((*arrays, *outputs)[0]),
             device=device,
             made=tuple((shapes.tensors[p], manifest.tensors[p].dtype) for p in self._allocated),
-            scratch=tuple((shapes.tensors[p], manifest.tensors[p].dtype) for p in self._scratch),
+            scratch=tuple(
+                (shapes.tensors[p], manifest.tensors[p].dtype, manifest.tensors[p].rests)
+                for p in self._scratch
+            ),
             order=tuple(place[position] for position in range(len(manifest.tensors))),
             results=tuple(place[names[name]] for name in manifest.outputs),
             apart=arrays_apart(manifest, facts, place),

@@ -141,6 +141,11 @@ class Launcher:
         """Whether a launch on the stream goes into a graph."""
         return self._driver.is_capturing(stream)
 
+    def clear(self, pointer: int, count: int, stream: int) -> None:
+        """Sets `count` bytes to 0 on the stream."""
+        if count:
+            self._driver.memset_async(pointer, 0, count, stream)
+
     def launch(
         self, pointers: Sequence[int], stream: int, scalars: Sequence[int | float | bool] = ()
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import (
     AddPartials,
+    AddParts,
     AtomicElement,
     AtomicTile,
     Buffer,
@@ -14,6 +15,7 @@ from tilegen.ir.nodes import (
     For,
     Gemm,
     If,
+    LeaveParts,
     ParallelFor,
     Persistent,
     Reduce,
@@ -75,6 +77,10 @@ def reads(statement: Stmt) -> tuple[Buffer, ...]:
                     found.append(inner.target.buffer)
             case AddPartials(target, partials):
                 found += [target.buffer, partials]
+            case LeaveParts(sources):
+                found += [region.buffer for region in sources]
+            case AddParts():
+                pass
             case AtomicTile(_, source, _):
                 found.append(source.buffer)
             case Store():
@@ -100,7 +106,7 @@ def writes(statement: Stmt) -> tuple[Buffer, ...]:
     found: list[Buffer] = []
     for inner in each_statement((statement,)):
         match inner:
-            case Copy(_, target) | Fill(target, _) | AtomicTile(_, _, target):
+            case Copy(_, target) | Fill(target, _) | AtomicTile(_, _, target) | AddParts(target):
                 found.append(target.buffer)
             case Gemm(c=region):
                 found.append(region.buffer)

@@ -3,12 +3,17 @@
 // Every thread, and every stream of asynchronous work (the copies that complete on one mbarrier, the wgmma groups of a
 // warpgroup, …), is a component with a time of its own. An access is stamped with (domain, component, time). Two
 // accesses are ordered if whoever makes the second has, through synchronisation, seen the time of the first. A domain
-// is a cluster: its blocks can synchronise, different clusters of one launch cannot.
+// is a cluster: its blocks can synchronise. Different clusters of one launch learn of each other's work only by an atomic
+// operation between two fences: one makes the work before it visible to the whole device, the other lets in what the
+// atomic told (CUDA C++ Programming Guide, "Memory Fence Functions"; the order is that of the PTX ISA, "Release and
+// Acquire Patterns").
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 namespace emulator {
@@ -88,10 +93,38 @@ class Joiner {
   int next_ = 0, next_raised_ = 0;
 };
 
+// What is known of other domains, by domain; nullptr: nothing
+using Foreign = std::shared_ptr<const std::map<unsigned, Snapshot>>;
+
+inline Snapshot joined(const Snapshot& a, const Snapshot& b) {
+  if (!b || a == b) return a;
+  if (!a) return b;
+  Times times = *a;
+  raise_all(times, *b);
+  return std::make_shared<const Times>(std::move(times));
+}
+
+inline Foreign joined(const Foreign& a, const Foreign& b) {
+  if (!b || a == b) return a;
+  if (!a) return b;
+  std::map<unsigned, Snapshot> both = *a;
+  for (const auto& [domain, seen] : *b) both[domain] = joined(both[domain], seen);
+  return std::make_shared<const std::map<unsigned, Snapshot>>(std::move(both));
+}
+
 // What a thread has seen; `fenced` is the part whose plain writes a proxy fence has made visible to asynchronous copies
-// and tensor cores (PTX ISA, "Proxies").
+// and tensor cores (PTX ISA, "Proxies"), `released` the part that a fence has made visible to the whole device. `heard`
+// is what atomics told of other clusters, `acquired` the part of it that a fence has let in.
 struct Knowledge {
-  Snapshot seen, fenced;
+  Snapshot seen, fenced, released;
+  Foreign heard, acquired;
+
+  // What crosses clusters; mostly nothing does.
+  void learn_of_others(const Knowledge& other) {
+    released = joined(released, other.released);
+    heard = joined(heard, other.heard);
+    acquired = joined(acquired, other.acquired);
+  }
 };
 
 // A thread as the clocks know it
@@ -103,6 +136,7 @@ struct Agent {
   void learn(const Knowledge& other, Joiner& join) {
     knowledge.seen = join(knowledge.seen, other.seen);
     knowledge.fenced = join(knowledge.fenced, other.fenced);
+    knowledge.learn_of_others(other);
   }
   void learn(unsigned other, Time until, Joiner& join) { knowledge.seen = join(knowledge.seen, other, until); }
   void fence_proxy() {
@@ -111,6 +145,30 @@ struct Agent {
     if (knowledge.fenced) raise_all(times, *knowledge.fenced);
     knowledge.fenced = std::make_shared<const Times>(std::move(times));
   }
+  void fence_device() {
+    Times times = knowledge.seen ? *knowledge.seen : Times();
+    raise(times, component, time++);
+    knowledge.released = joined(knowledge.released, std::make_shared<const Times>(std::move(times)));
+    knowledge.acquired = joined(knowledge.acquired, knowledge.heard);
+  }
+};
+
+// What atomic operations on an address have told, each what those before it had
+class Told {
+ public:
+  void update(std::uintptr_t address, unsigned domain, Agent& agent) {
+    Knowledge& knowledge = agent.knowledge;
+    if (!knowledge.released && !knowledge.acquired && told_.find(address) == told_.end()) return;
+    Foreign& told = told_[address];
+    knowledge.heard = joined(knowledge.heard, told);
+    told = joined(told, knowledge.acquired);
+    if (knowledge.released)
+      told = joined(told, std::make_shared<const std::map<unsigned, Snapshot>>(
+                              std::map<unsigned, Snapshot>{{domain, knowledge.released}}));
+  }
+
+ private:
+  std::unordered_map<std::uintptr_t, Foreign> told_;
 };
 
 // What those who have arrived at a synchronisation object know together
@@ -120,6 +178,7 @@ class Gathering {
   void add(Agent& agent) {
     merge(seen_, last_seen_, agent.knowledge.seen);
     merge(fenced_, last_fenced_, agent.knowledge.fenced);
+    others_.learn_of_others(agent.knowledge);
     raise(seen_, agent.component, agent.time++);
   }
   void add(unsigned component, Time time) { raise(seen_, component, time); }
@@ -127,7 +186,7 @@ class Gathering {
   Knowledge publish() {
     last_seen_ = std::make_shared<const Times>(seen_);
     if (!fenced_.empty()) last_fenced_ = std::make_shared<const Times>(fenced_);
-    return {last_seen_, last_fenced_};
+    return {last_seen_, last_fenced_, others_.released, others_.heard, others_.acquired};
   }
 
  private:
@@ -139,6 +198,7 @@ class Gathering {
 
   Times seen_, fenced_;
   Snapshot last_seen_, last_fenced_;
+  Knowledge others_;  // of it, what crosses clusters
 };
 
 }  // namespace emulator

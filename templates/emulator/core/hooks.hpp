@@ -34,9 +34,12 @@ void begin_atomic(const void* pointer, std::size_t bytes, int line) {
   if (!machine.memory.watches(address)) report_misuse("out-of-bounds", "an atomic operation on no tensor", line);
   if (address % bytes != 0) report_misuse("misaligned", "an atomic operation wants an aligned address", line);
   machine.memory.touch(address, bytes, Touch::kAtomic, accessor_of(self, Site::of_line(line)));
+  machine.told.update(address, self.block->cluster->domain, self.agent);
   self.atomic_begin = address;
   self.atomic_end = address + bytes;
 }
+
+void fence_device() { machine.current->agent.fence_device(); }
 
 void end_atomic() { machine.current->atomic_begin = machine.current->atomic_end = 0; }
 

@@ -121,6 +121,7 @@ class Machine {
   Config config;
   Memory memory;
   Joiner join;
+  Told told;
   Fiber* current = nullptr;
   std::vector<Domain> domains{1};  // domain 0 is nobody's
   std::vector<nvidia::TensorMap> tensor_maps;

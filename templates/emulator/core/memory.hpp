@@ -67,11 +67,19 @@ struct Accessor {
 
   Stamp stamp() const { return Stamp::make(domain, component, time); }
   bool sees(Stamp other) const {
-    if (other.domain() != domain) return false;
+    if (other.domain() != domain) return has_acquired(other);
     if (other.component() == component) return other.time() <= time;
     if (other.component() == issuer) return other.time() <= issuer_time;
     for (int i = 0; i < knowledges; ++i)
       if (!covers(knowledge[i].seen, other.component(), other.time())) return false;
+    return true;
+  }
+  bool has_acquired(Stamp other) const {
+    for (int i = 0; i < knowledges; ++i) {
+      const Foreign& known = knowledge[i].acquired;
+      const auto found = known ? known->find(other.domain()) : std::map<unsigned, Snapshot>::const_iterator();
+      if (!known || found == known->end() || !covers(found->second, other.component(), other.time())) return false;
+    }
     return true;
   }
   bool sees_fenced(Stamp other) const {

@@ -3,6 +3,7 @@
 from tilegen.frontend.handlers import (
     assumptions,
     atomics,
+    blocks,
     builtins,
     custom,
     kernel,
@@ -12,4 +13,15 @@ from tilegen.frontend.handlers import (
     tiles,
 )
 
-__all__ = ["assumptions", "atomics", "builtins", "custom", "kernel", "loops", "scalars", "tensors", "tiles"]
+__all__ = [
+    "assumptions",
+    "atomics",
+    "blocks",
+    "builtins",
+    "custom",
+    "kernel",
+    "loops",
+    "scalars",
+    "tensors",
+    "tiles",
+]

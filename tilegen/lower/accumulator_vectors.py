@@ -1,0 +1,98 @@
+"""A thread's registers of a fragment, a vector at a time, to where parts of sums are kept and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilegen.ir.nodes import Buffer
+from tilegen.lower.addresses import as_vector
+from tilegen.lower.context import Context
+from tilegen.lower.dtypes import type_name
+from tilegen.lower.fragments import register_names
+from tilegen.model import build as c
+from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.statements import AssignC, CStmt, Declare, ForC, Scope
+
+Place = Callable[[CExpr], CExpr]
+
+
+class AccumulatorVectors:
+    """The registers of a thread that hold `buffer`, in vectors of `width` elements.
+
+    `place` gives the first element of a vector's place in memory, whose number in the order of the registers it is
+    told.
+    """
+
+    def __init__(self, context: Context, buffer: Buffer, width: int) -> None:
+        self.context = context
+        self.buffer = buffer
+        self.width = width
+        context.align(buffer.name, width * buffer.dtype.bytes)
+        shape = context.decisions.fragment(buffer).register_shape
+        steps = (*(1 for _ in shape[:-1]), width)
+        self.loops = list(zip(register_names(len(shape)), shape, steps, strict=True))
+        self.indices: list[CExpr] = [
+            Name(name) if extent > step else Literal(0) for name, extent, step in self.loops
+        ]
+
+    def leave(self, place: Place) -> CStmt:
+        """Stores the vector."""
+        return self._move(place(self._vector()), self._element(Literal(0)))
+
+    def take(self, place: Place) -> CStmt:
+        """Loads the vector."""
+        return self._move(self._element(Literal(0)), place(self._vector()))
+
+    def add(self, place: Place) -> list[CStmt]:
+        """Loads another vector and adds it."""
+        dtype = self.buffer.dtype
+        return [
+            Declare(
+                type_name(dtype, self.context.target.language),
+                "partial",
+                dimensions=(Literal(self.width),),
+                alignment=self.width * dtype.bytes,
+            ),
+            self._move(c.index("partial", 0), place(self._vector())),
+            ForC(
+                "v",
+                Literal(0),
+                Literal(self.width),
+                (AssignC(self._element(Name("v")), c.index("partial", "v"), "+="),),
+                unroll=True,
+            ),
+        ]
+
+    def each(self, body: tuple[CStmt, ...]) -> list[CStmt]:
+        """The statements for each vector."""
+        for name, extent, step in reversed(self.loops):
+            if extent > step:
+                by = Literal(step) if step > 1 else None
+                body = (ForC(name, Literal(0), Literal(extent), body, by, unroll=True),)
+        if any(isinstance(one, Declare) for one in body):
+            return [Scope(body)]
+        return list(body)
+
+    def _move(self, target: CExpr, source: CExpr) -> CStmt:
+        dtype, language = self.buffer.dtype, self.context.target.language
+        value = as_vector(source, dtype, self.width, language, const=True)
+        return AssignC(as_vector(target, dtype, self.width, language), value)
+
+    def _element(self, position: CExpr) -> CExpr:
+        """A register of the vector."""
+        *outer, last = self.indices
+        return c.index(self.buffer.name, *outer, c.add(last, position))
+
+    def register(self) -> CExpr:
+        """The number of the vector's first register."""
+        number: CExpr = Literal(0)
+        for index, (_, extent, _) in zip(self.indices, self.loops, strict=True):
+            number = c.add(c.mul(extent, number), index)
+        return number
+
+    def _vector(self) -> CExpr:
+        """The vector's number."""
+        number: CExpr = Literal(0)
+        for index, (_, extent, step) in zip(self.indices, self.loops, strict=True):
+            number = c.add(c.mul(extent // step, number), c.div(index, step))
+        return number
