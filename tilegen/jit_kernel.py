@@ -9,6 +9,7 @@ import inspect
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import CodeType
 from typing import Any, overload
 
 from tilegen.building import (
@@ -320,10 +321,13 @@ def _describes_tensor(value: Any) -> bool:
 
 
 def _makes_programs(function: Callable[..., Any]) -> bool:
-    """Whether a function defines a lazy program inside (and returns it)."""
-    code = function.__code__
-    nested = any(inspect.iscode(constant) for constant in code.co_consts)
-    return nested and "prim_func" in code.co_names
+    """Whether a function defines a lazy program inside, or in a function that it defines (and returns it)."""
+    return _defines_program(function.__code__)
+
+
+def _defines_program(code: CodeType) -> bool:
+    nested = [constant for constant in code.co_consts if inspect.iscode(constant)]
+    return bool(nested) and ("prim_func" in code.co_names or any(map(_defines_program, nested)))
 
 
 @overload

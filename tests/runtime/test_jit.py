@@ -176,6 +176,25 @@ def test_generation_time_parameters_need_no_defaults(host):
         blocks_of(64, a, factor=2.0)
 
 
+@tilegen.jit(target="sm_80", out_idx=[-1])
+def factory_in_a_factory(N):
+    def kernel_func(block):
+        @T.prim_func
+        def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+            with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+                for i in T.Parallel(block):
+                    B[bx * block + i] = A[bx * block + i] + 1
+
+        return main
+
+    return kernel_func(64)
+
+
+def test_a_factory_may_make_its_program_in_a_function_of_its_own(host):
+    a = normal(100)
+    np.testing.assert_array_equal(factory_in_a_factory(100)(a), a + 1)
+
+
 @tilegen.jit(target="sm_80")
 def scaled_and_shifted(A, Shift=None, Scale=None):
     M = T.const("M")
