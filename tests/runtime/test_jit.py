@@ -176,6 +176,23 @@ def test_generation_time_parameters_need_no_defaults(host):
         blocks_of(64, a, factor=2.0)
 
 
+@tilegen.jit(target="sm_80")
+def counted(n=100):
+    A = T.empty((n,), T.int32)
+    with T.Kernel(T.ceildiv(n, 64), threads=64) as bx:
+        for i in T.Parallel(64):
+            A[bx * 64 + i] = bx * 64 + i
+    return A
+
+
+def test_without_arrays_the_outputs_say_where_they_are(host):
+    np.testing.assert_array_equal(counted(out=np.zeros(100, np.int32)), np.arange(100))
+    with pytest.raises(
+        CallError, match="nothing says where its outputs are to be\n  remedy: pass them, out="
+    ):
+        counted()
+
+
 @tilegen.jit(target="sm_80", out_idx=[-1])
 def factory_in_a_factory(N):
     def kernel_func(block):
