@@ -15,6 +15,7 @@ from tilegen.dtype_parameters import bind_dtypes
 from tilegen.emission import Emission
 from tilegen.errors import TilegenError
 from tilegen.frontend import parse
+from tilegen.frontend.source import annotated_names, source_of
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Program
 from tilegen.ir.types import DType
@@ -24,6 +25,7 @@ from tilegen.target import Target
 
 Function = Callable[..., Any]
 OutIdx = int | Sequence[int] | None
+Style = Literal["eager", "lazy"]
 
 
 class CallError(TilegenError):
@@ -39,7 +41,7 @@ class Definition:
     """
 
     function: Function | PrimFunc
-    style: Literal["eager", "lazy"]
+    style: Style
     out_idx: OutIdx
     origin: str
     recorded: Mapping[str, Any] = field(default_factory=dict)
@@ -91,6 +93,16 @@ def scalar_parameters(function: Function) -> tuple[str, ...]:
         if isinstance(annotation, DType):
             found.append(name)
     return tuple(found)
+
+
+@cache
+def declared_tensors(function: Function, style: Style) -> frozenset[str]:
+    """The parameters that a program declares as tensors: in its body, or (a lazy one) in its signature."""
+    if style == "lazy":
+        return frozenset(parameter_names(function))
+    own = inspect.signature(function).parameters.values()
+    in_signature = {parameter.name for parameter in own if isinstance(parameter.annotation, TensorSpec)}
+    return annotated_names(source_of(function).tree) | in_signature
 
 
 def assign(

@@ -9,14 +9,17 @@ import inspect
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import CodeType
 from typing import Any, overload
 
 from tilegen.building import (
+    Assignment,
     CallError,
     Definition,
     OutIdx,
     assign,
     build_emission,
+    declared_tensors,
     hashable,
     parameter_names,
     read_program,
@@ -102,7 +105,8 @@ class JitKernel:
         lookup = (len(arguments), *key, *hashable(keywords)) if keywords else (len(arguments), *key)
         prepared = self._calls.get(lookup)
         if prepared is None:
-            prepared = self._prepare(lookup, arguments, outputs, keywords, ())
+            assignment = assign(self._definition.python, arguments, keywords, is_array)
+            prepared = self._prepare(lookup, arguments, outputs, assignment, ())
         return prepared.run(arguments, pointers, outputs, (), None)
 
     def _call_sorted(self, arguments: Sequence[Any], out: Any, keywords: Mapping[str, Any]) -> Any:
@@ -113,14 +117,15 @@ class JitKernel:
             if name not in assignment.scalars:
                 raise CallError(f"{self.__name__} needs a number for {name}")
         names = parameter_names(self._definition.python)
-        arrays = tuple(assignment.tensors[name] for name in names if name in assignment.tensors)
+        given = tuple(name for name in names if name in assignment.tensors)  # optional ones may be left out
+        arrays = tuple(assignment.tensors[name] for name in given)
         outputs = as_outputs(out)
         values = tuple(as_number(name, assignment.scalars[name]) for name in self._scalars)
         pointers, key = probe_all(arrays, outputs)
-        lookup = (len(arrays), *key, whole_numbers(values), *hashable(assignment.parameters))
+        lookup = (given, *key, whole_numbers(values), *hashable(assignment.parameters))
         prepared = self._calls.get(lookup)
         if prepared is None:
-            prepared = self._prepare(lookup, arrays, outputs, assignment.parameters, values)
+            prepared = self._prepare(lookup, arrays, outputs, assignment, values)
         return prepared.run(arrays, pointers, outputs, values, None)
 
     @property
@@ -201,15 +206,16 @@ class JitKernel:
         lookup: Any,
         arrays: Sequence[Any],
         outputs: Sequence[Any],
-        parameters: Mapping[str, Any],
+        assignment: Assignment,
         scalars: Sequence[Any],
     ) -> PreparedCall | HostCall:
         """The cold path: emits, compiles and binds for these arrays."""
         with self._lock:
-            assignment = assign(self._definition.python, arrays, parameters, is_array)
             self._refuse_other_values(assignment.parameters)
+            names = [name for name in parameter_names(self._definition.python) if name in assignment.tensors]
             facts = {
-                name: framework_of(array, name).facts(array) for name, array in assignment.tensors.items()
+                name: framework_of(array, name).facts(array)
+                for name, array in zip(names, arrays, strict=True)
             }
             target = target_of_call(self._target, facts)
             given = {**self._parameters, **assignment.parameters}
@@ -228,8 +234,9 @@ class JitKernel:
     def _refuse_other_values(self, parameters: Mapping[str, Any]) -> None:
         """Raises ArgumentError for a value in the place of a tensor that is no array."""
         own = inspect.signature(self._definition.python).parameters
+        tensors = declared_tensors(self._definition.python, self._definition.style)
         for name, value in parameters.items():
-            if own[name].default is inspect.Parameter.empty and name not in self._scalars:
+            if name in tensors and own[name].default is inspect.Parameter.empty:
                 framework_of(value, name)
 
     def _bind(
@@ -314,10 +321,13 @@ def _describes_tensor(value: Any) -> bool:
 
 
 def _makes_programs(function: Callable[..., Any]) -> bool:
-    """Whether a function defines a lazy program inside (and returns it)."""
-    code = function.__code__
-    nested = any(inspect.iscode(constant) for constant in code.co_consts)
-    return nested and "prim_func" in code.co_names
+    """Whether a function defines a lazy program inside, or in a function that it defines (and returns it)."""
+    return _defines_program(function.__code__)
+
+
+def _defines_program(code: CodeType) -> bool:
+    nested = [constant for constant in code.co_consts if inspect.iscode(constant)]
+    return bool(nested) and ("prim_func" in code.co_names or any(map(_defines_program, nested)))
 
 
 @overload

@@ -169,8 +169,18 @@ def prepare_call(
     compiled: dict[str, CompiledKernel],
     backend: Backend | None,
 ) -> PreparedCall | HostCall:
-    """A call of an emitted kernel for arrays like these: on the GPU that they are on, else emulated."""
-    if any(array.on_gpu for array in facts.values()):
+    """A call of an emitted kernel for arrays like these: on the GPU that they are on, else emulated.
+
+    Raises:
+        CallError: neither arrays nor outputs are given.
+    """
+    places = list(facts.values()) or [framework_of(array).facts(array) for array in outputs]
+    if not places:
+        raise CallError(
+            f"{emission.name} is given no array, so that nothing says where its outputs are to be\n"
+            "  remedy: pass them, out=… (several as a tuple)"
+        )
+    if any(array.on_gpu for array in places):
         return compile_once(emission, compiled, backend).prepare(arrays, outputs, scalars)
     names = [scalar.name for scalar in emission.manifest.scalars]
     return prepare_host_call(emission, arrays, outputs, dict(zip(names, scalars, strict=True)))

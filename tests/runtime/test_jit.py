@@ -151,6 +151,93 @@ def test_options_of_other_back_ends_are_warned_of():
         tilegen.compile(scaled)
 
 
+@tilegen.jit(target="sm_80")
+def blocks_of(block, A, threads, factor: T.float32):
+    M = T.const("M")
+    A: T.Tensor((M,), T.float32)
+    B = T.empty((M,), T.float32)
+    with T.Kernel(T.ceildiv(M, block), threads=threads) as bx:
+        for i in T.Parallel(block):
+            B[bx * block + i] = A[bx * block + i] * factor
+    return B
+
+
+def test_generation_time_parameters_need_no_defaults(host):
+    a = normal(100)
+    np.testing.assert_array_equal(blocks_of(64, a, 32, 2.0), a * 2)
+    np.testing.assert_array_equal(blocks_of(A=a, factor=2.0, threads=64, block=32), a * 2)
+    assert (
+        "constexpr int kThreads = 96"
+        in blocks_of.emit(A=T.Tensor((8,), T.float32), block=32, threads=96).source
+    )
+    with pytest.raises(ArgumentError, match="argument A: expected a NumPy array"):
+        blocks_of(64, 3, 32, 2.0)
+    with pytest.raises(tilegen.TilegenError, match="threads is given no value"):
+        blocks_of(64, a, factor=2.0)
+
+
+@tilegen.jit(target="sm_80")
+def counted(n=100):
+    A = T.empty((n,), T.int32)
+    with T.Kernel(T.ceildiv(n, 64), threads=64) as bx:
+        for i in T.Parallel(64):
+            A[bx * 64 + i] = bx * 64 + i
+    return A
+
+
+def test_without_arrays_the_outputs_say_where_they_are(host):
+    np.testing.assert_array_equal(counted(out=np.zeros(100, np.int32)), np.arange(100))
+    with pytest.raises(
+        CallError, match="nothing says where its outputs are to be\n  remedy: pass them, out="
+    ):
+        counted()
+
+
+@tilegen.jit(target="sm_80", out_idx=[-1])
+def factory_in_a_factory(N):
+    def kernel_func(block):
+        @T.prim_func
+        def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+            with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+                for i in T.Parallel(block):
+                    B[bx * block + i] = A[bx * block + i] + 1
+
+        return main
+
+    return kernel_func(64)
+
+
+def test_a_factory_may_make_its_program_in_a_function_of_its_own(host):
+    a = normal(100)
+    np.testing.assert_array_equal(factory_in_a_factory(100)(a), a + 1)
+
+
+@tilegen.jit(target="sm_80")
+def scaled_and_shifted(A, Shift=None, Scale=None):
+    M = T.const("M")
+    A: T.Tensor((M,), T.float32)
+    if Shift is not None:
+        Shift: T.Tensor((M,), T.float32)
+    if Scale is not None:
+        Scale: T.Tensor((M,), T.float32)
+    B = T.empty((M,), T.float32)
+    with T.Kernel(T.ceildiv(M, 64), threads=64) as bx:
+        for i in T.Parallel(64):
+            x = A[bx * 64 + i]
+            x = x if Scale is None else x * Scale[bx * 64 + i]
+            B[bx * 64 + i] = x if Shift is None else x + Shift[bx * 64 + i]
+    return B
+
+
+def test_optional_arrays_are_told_apart_by_name(host):
+    a, b = normal(100), normal(100)
+    for _ in range(2):  # prepared, then kept
+        np.testing.assert_array_equal(scaled_and_shifted(a, Scale=b), a * b)
+        np.testing.assert_array_equal(scaled_and_shifted(a, Shift=b), a + b)
+        np.testing.assert_array_equal(scaled_and_shifted(a, None, b), a * b)
+        np.testing.assert_array_equal(scaled_and_shifted(Scale=b, A=a), a * b)
+
+
 # ------------------------------------------------------------------------------------------- wrong calls
 
 

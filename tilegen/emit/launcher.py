@@ -171,21 +171,33 @@ def _widened(expression: CExpr, model: KernelModel) -> CExpr:
 
 
 def _in_64_bits(expression: CExpr, model: KernelModel) -> CExpr:
-    names = {extent: StaticCast("u64", Name(extent), functional=True) for extent in model.extents}
-    names["multiprocessors"] = StaticCast("u64", Name("multiprocessors"), functional=True)
+    wide = "i64" if _compares_differences(expression) else "u64"
+    counts = (*model.extents, *(name for name, dtype in model.scalars if dtype.is_integer), "multiprocessors")
+    names = {count: StaticCast(wide, Name(count), functional=True) for count in counts}
     return rewritten(expression, lambda node: names.get(node.name) if isinstance(node, Name) else None)
 
 
+def _compares_differences(expression: CExpr) -> bool:
+    """Whether a minimum or maximum is of a difference, which may be negative."""
+    return any(
+        isinstance(part, Operation) and part.op == "-"
+        for node in _parts(expression)
+        if isinstance(node, Ternary)
+        or (isinstance(node, CallC) and node.function in (Name("min"), Name("max")))
+        for part in _parts(node)
+    )
+
+
 def _multiplies_extents(expression: CExpr, model: KernelModel) -> bool:
+    computes = any(isinstance(part, Operation) and part.op in ("*", "+") for part in _parts(expression))
+    return computes and bool(model.extents)
+
+
+def _parts(expression: CExpr) -> list[CExpr]:
+    """The expression and what it is made of."""
     found: list[CExpr] = []
-
-    def visit(node: CExpr) -> CExpr | None:
-        if isinstance(node, Operation) and node.op in ("*", "+"):
-            found.append(node)
-        return None
-
-    rewritten(expression, visit)
-    return bool(found) and bool(model.extents)
+    rewritten(expression, found.append)
+    return found
 
 
 # --------------------------------------------------------------------------------------------- grid

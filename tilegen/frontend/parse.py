@@ -15,7 +15,7 @@ from tilegen.frontend.assignments import evaluate_text
 from tilegen.frontend.context import KernelState, Returned, WidenVariable
 from tilegen.frontend.macros import closure_of, new_frame
 from tilegen.frontend.names import safe_identifier
-from tilegen.frontend.source import Source, source_of
+from tilegen.frontend.source import Source, annotated_names, source_of
 from tilegen.frontend.values import TensorDeclaration
 from tilegen.frontend.variables import parameter_number
 from tilegen.frontend.walker import Walker
@@ -175,7 +175,7 @@ class _Job:
         """Binds what the caller gives; returns the generation-time parameters in the order of the signature."""
         generation: dict[str, object] = {}
         tree_arguments = {a.arg: a for a in (*self.source.tree.args.args, *self.source.tree.args.kwonlyargs)}
-        declared_in_body = _annotated_names(self.source.tree)
+        declared_in_body = annotated_names(self.source.tree)
         for name, parameter in inspect.signature(self.function).parameters.items():
             node = tree_arguments.get(name)
             if node is None:
@@ -275,15 +275,6 @@ def _launch_extents(walker: Walker) -> tuple[Var, ...]:
     """The dynamic extents: those of T.const names in T.const's order, then the others by first use."""
     named = [const.value for const in walker.consts.values() if isinstance(const.value, Var)]
     return tuple(dict.fromkeys([*named, *walker.extents.values()]))
-
-
-def _annotated_names(tree: ast.FunctionDef) -> frozenset[str]:
-    """The parameters that the body declares by an annotation without a value."""
-    return frozenset(
-        node.target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.AnnAssign) and node.value is None and isinstance(node.target, ast.Name)
-    )
 
 
 def _settle(walker: Walker, body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], dict[Buffer, Buffer]]:

@@ -170,3 +170,12 @@ def relative_file(filename: str) -> str:
         if any((folder / mark).exists() for mark in _ROOT_MARKS):
             return path.relative_to(folder).as_posix()
     return path.name
+
+
+def annotated_names(tree: ast.FunctionDef) -> frozenset[str]:
+    """The parameters that the body declares by an annotation without a value."""
+    return frozenset(
+        node.target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and node.value is None and isinstance(node.target, ast.Name)
+    )

@@ -9,6 +9,7 @@ from types import ModuleType
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions, GemmDecision
 from tilegen.inference.fragment import Fragment
+from tilegen.inference.operand_parts import refuse_columns, refuse_parts
 from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.ir.nodes import Buffer, Gemm
 from tilegen.target import Target
@@ -16,7 +17,8 @@ from tilegen.target import Target
 FAMILIES = ("wgmma", "mfma", "mma_sync")
 """In order of preference. The module `gemm_<family>` answers why_not(gemm, threads, target) and
 decide(gemm, threads, target); where shared operands want another layout than the hardware's swizzle, it offers
-operand_layout(decision, which, buffer, target), and says READS_ANY_LAYOUT = True where it can do with any."""
+operand_layout(decision, which, buffer, target), says READS_ANY_LAYOUT = True where it can do with any, and
+PART_COLUMNS where parts of shared tiles must begin at a multiple of so many columns."""
 
 
 def family_module(family: str) -> ModuleType:
@@ -29,8 +31,11 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
     One family computes them all where one can, so that what one gemm writes is what the next reads.
 
     Raises:
-        ProgramError: when no family can compute a gemm, or two gemms want different layouts of one buffer.
+        ProgramError: when no family can compute a gemm, an operand is part of a fragment, or two gemms want different
+            layouts of one buffer.
     """
+    for gemm in gemms:
+        refuse_parts(gemm)
     asked = _rows_beside_register_operands(gemms)
     reasons = _reasons(asked, threads, target)
     asked = [
@@ -47,6 +52,7 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
             raise _no_family(gemm, why_not, threads, target)
         family = common or able[0]
         decision = family_module(family).decide(asked[position], threads, target)
+        refuse_columns(gemm, getattr(family_module(family), "PART_COLUMNS", 1), decisions.divisors)
         decisions.gemms[gemm] = decision
         _fix_fragments(gemm, decision, owners, decisions)
         _fix_shared(gemm, decision, owners, decisions, target)

@@ -14,6 +14,7 @@ from tilegen.target import Target
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16  # of the atom
 PAIR = 2 * COLUMNS  # columns of B that one ldmatrix.x4 reads
+PART_COLUMNS = 8  # of a row that ldmatrix reads at once
 
 
 def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:

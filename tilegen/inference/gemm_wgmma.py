@@ -9,6 +9,7 @@ from tilegen.inference.atoms import shifted, thread_modes, value_modes
 from tilegen.inference.decisions import GemmDecision, Major
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.k_sharing import cannot_share, part_counts
+from tilegen.inference.operand_parts import shared_parts
 from tilegen.ir.nodes import Gemm
 from tilegen.target import Target
 
@@ -31,6 +32,8 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
         return f"wgmma multiplies {DEPTH} columns at once, the tile has {k}"
     if gemm.b.buffer.scope != "shared":
         return "wgmma reads B from shared memory"
+    if parts := shared_parts(gemm):
+        return f"wgmma reads whole shared tiles, not a part of {parts[0].buffer.name}"
     if not gemm.transpose_b and n % ROW:
         return f"wgmma reads rows of B of whole {ROW} elements, the tile has {n}"
     dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name

@@ -87,6 +87,9 @@ class Consumers:
             else:
                 out += self.context.title(statement)
             out += self.before(statement, mine)
+            if self.by_wgmma(statement):
+                read = [h for h in last if self.being_read(statements[:position], h)]
+                out += self.threads_have_read(read) if read else []
             out += self.statement(statement, last)
         for name in [name for name in self.context.taken if name.startswith("descriptor_")]:
             if name not in outside:  # declared in this block
@@ -125,13 +128,14 @@ class Consumers:
         """Whether only tensor cores read the hand-over's tiles in a statement, and do so in any case: who waits for
         them needs nobody else. Where they may have nothing to do, a thread could let the stage go before another has
         seen it filled."""
-        readers = [
-            one
-            for one in each_statement((statement,))
-            if not isinstance(one, For | If | Persistent)
-            and any(buffer.name in hand_over.buffers for buffer in reads(one))
-        ]
+        readers = _readers((statement,), hand_over)
         return self.multiplies((statement,)) and all(self.by_wgmma(one) for one in readers)
+
+    def being_read(self, statements: tuple[Stmt, ...], hand_over: HandOver) -> bool:
+        """Whether threads that have not met since may still read the hand-over's tiles in these statements: who waits
+        for a wgmma that comes later does not wait for them."""
+        pending = any(name in self.hazards.read_rings for name in hand_over.buffers)
+        return pending and not all(self.by_wgmma(one) for one in _readers(statements, hand_over))
 
     def by_wgmma(self, statement: Stmt) -> bool:
         return isinstance(statement, Gemm) and self.context.decisions.gemms[statement].family == "wgmma"
@@ -399,6 +403,16 @@ def _released(hand_over: HandOver) -> str:
 
 def _shared(buffers: tuple[Buffer, ...]) -> tuple[str, ...]:
     return tuple(buffer.name for buffer in buffers if buffer.scope == "shared")
+
+
+def _readers(statements: tuple[Stmt, ...], hand_over: HandOver) -> list[Stmt]:
+    """What reads the hand-over's tiles, control flow aside."""
+    return [
+        one
+        for one in each_statement(statements)
+        if not isinstance(one, For | If | Persistent)
+        and any(buffer.name in hand_over.buffers for buffer in reads(one))
+    ]
 
 
 def _last_reader(statements: tuple[Stmt, ...], position: int, hand_over: HandOver) -> bool:

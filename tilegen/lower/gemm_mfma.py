@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tilegen.inference.decisions import GemmDecision
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.mfma_operands import WAVE, lane_k, operand_fragment, step_k
+from tilegen.inference.operand_parts import is_part, starts_on
 from tilegen.inference.shared import SharedLayout
 from tilegen.ir.nodes import Gemm, Region
 from tilegen.lower import lds_tile, shared_tiles
@@ -81,6 +82,10 @@ def read_operand(context: Context, gemm: Gemm, which: str, into: CExpr, step: CE
     target = c.index(into, repeat_index(decision, which))
     major = decision.a_major if which == "a" else decision.b_major
     whole = layout.group % neighbours == 0 and layout.padding % neighbours == 0
+    contiguous = -2 if layout.transposed else -1
+    whole = whole and (
+        not is_part(region) or starts_on(region, contiguous, neighbours, context.decisions.divisors)
+    )
     if layout.transposed != (major == "MN") or not whole:
         return _gather_operand(context, gemm, which, target, step)
     place = _operand_place(context, region, layout, decision, which, step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilegen.diagnostics import ProgramError
 from tilegen.ir.affine import Linear, from_linear, linear
 from tilegen.ir.build import ceildiv, const
 from tilegen.ir.expressions import Binary, Const, Expr
@@ -13,6 +14,7 @@ from tilegen.lower.tiles import TileLoop, cluster_constant, grid_constant
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import Launch, SharedMember
+from tilegen.model.walk import names
 from tilegen.schedule.clusters import cluster_axis
 
 
@@ -60,10 +62,26 @@ def _extent(context: Context, tiles: TileLoop, axis: int) -> CExpr:
     extent = kernel.grid[axis]
     if not isinstance(extent, Const) or (extent == const(1) and not tiles.flat):
         computed = isinstance(extent, Const) and extent.parts is not None
-        return Literal(1) if computed else extent_expression(context, extent)
+        return Literal(1) if computed else _counted(context, extent)
     if tiles.flat:
         return tiles.blocks[axis]
     return grid_constant(context, kernel, axis, kernel.block_vars[axis].name)
+
+
+def _counted(context: Context, extent: Expr) -> CExpr:
+    """An extent that is counted at the launch: there, quotients are those of what is never negative.
+
+    Raises:
+        ProgramError: for a quotient of what may be negative.
+    """
+    counted = extent_expression(context, extent)
+    if {"floor_div", "floor_mod"} & set(names(counted)):
+        raise ProgramError(
+            context.program.kernel.location,
+            f"the grid's extent {expression_text(extent)} divides what may be negative",
+            remedy="bound what is divided, such as T.max(M - 8, 0)",
+        )
+    return counted
 
 
 def _grid_text(context: Context, tiles: TileLoop) -> str:

@@ -10,11 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.inference.decisions import GemmDecision
+from tilegen.inference.operand_parts import is_part
 from tilegen.inference.shared import SharedLayout
+from tilegen.ir.build import binary, const
 from tilegen.ir.nodes import Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.own_k import own_part
+from tilegen.lower.scalar import scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Prefix
 from tilegen.model.statements import CStmt, Declare, Expression
@@ -116,10 +119,12 @@ def _lane(
 ) -> Lane:
     layout = context.decisions.layout(region.buffer)
     start = _start(columns.span, columns.digit)
-    if not _moves_apart(layout, columns):
+    if is_part(region) or not _moves_apart(layout, columns):
         chunk = c.add(start, columns.bit)
-        moves = c.mul(columns.stride, columns.turn)
-        return Lane(row, chunk, row_moves, moves, transposed, False, Literal(0))
+        moves = c.add(c.mul(columns.stride, columns.turn), _first_chunk(context, region))
+        return Lane(
+            row, chunk, c.add(row_moves, _first_row(context, region)), moves, transposed, False, Literal(0)
+        )
     chunks = layout.group // CHUNK
     group: CExpr = Literal(0)
     if columns.digit is not None and columns.span >= chunks:
@@ -133,6 +138,19 @@ def _lane(
         group, turn = c.add(group, c.div(turn, turns)), c.mod(turn, turns)
     moves = c.mul(columns.stride, turn)
     return Lane(row, c.add(start, columns.bit), row_moves, moves, transposed, True, group)
+
+
+def _first_row(context: Context, region: Region) -> CExpr:
+    """The row that a part of a tile begins in; axes before the matrix count as rows."""
+    total: CExpr = Literal(0)
+    for extent, offset in zip(region.buffer.extents[:-1], region.offsets[:-1], strict=True):
+        total = c.add(c.mul(total, extent), scalar(context, offset))
+    return total
+
+
+def _first_chunk(context: Context, region: Region) -> CExpr:
+    """The chunk of columns that a part of a tile begins with."""
+    return scalar(context, binary("//", region.offsets[-1], const(CHUNK)))
 
 
 def _moves_apart(layout: SharedLayout, columns: _Columns) -> bool:
@@ -167,6 +185,7 @@ def lane_load(context: Context, region: Region, target: CExpr, which: str, lane:
     context.primitive("ldmatrix", count=4, transpose=lane.transposed)
     layout = context.decisions.layout(region.buffer)
     base = shared_tiles.tile(context, region.buffer.name)
+    leading = [Literal(0)] * (region.buffer.rank - 2)  # their rows are counted on
     row, chunk = c.add(f"{which}_row", lane.row_moves), Name(f"{which}_chunk")
     if lane.apart:
         base = c.index(base, lane.group) if layout.groups > 1 else base
@@ -179,5 +198,5 @@ def lane_load(context: Context, region: Region, target: CExpr, which: str, lane:
             base = c.index(base, c.div(place, per_group))
             place = c.mod(place, per_group)
         place = swizzled(place, row, layout)
-    address = Prefix("&", Index(c.index(base, row), c.mul(CHUNK, place)))
+    address = Prefix("&", Index(c.index(base, *leading, row), c.mul(CHUNK, place)))
     return Expression(c.call(f"ldmatrix_x4{'_trans' if lane.transposed else ''}", target, address))

@@ -16,8 +16,12 @@ def own_extent(context: Context, gemm: Gemm, decision: GemmDecision) -> CExpr:
     """How much of a tile's k is multiplied by one warp."""
     if decision.k_parts > 1 and CONSTANT in context.constants:
         return Name(CONSTANT)
-    extents = shared_tiles.extent_constants(context, gemm.a.buffer)
-    return c.div(extents[0 if gemm.transpose_a else 1], decision.k_parts)
+    axis = gemm.a.kept[0 if gemm.transpose_a else 1]
+    whole = gemm.a.shape[axis] == gemm.a.buffer.extents[axis]
+    extent = (
+        shared_tiles.extent_constants(context, gemm.a.buffer)[axis] if whole else Literal(gemm.extents[2])
+    )
+    return c.div(extent, decision.k_parts)
 
 
 def own_part(context: Context, decision: GemmDecision, threads: int) -> CExpr:

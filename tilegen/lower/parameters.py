@@ -21,6 +21,7 @@ from tilegen.model.kernel import (
 from tilegen.model.statements import CStmt
 from tilegen.model.walk import names
 from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.ranges import counting_scalars
 from tilegen.schedule.tile_copy import SPAN_LIMIT
 
 
@@ -134,17 +135,25 @@ def _row_requirements(context: Context) -> list[_RowRequirement]:
 
 
 def requirements_of(context: Context) -> tuple[Requirement, ...]:
-    """What the text assumes of dynamic extents, and what the program says of them."""
+    """What the text assumes of dynamic extents and of what counts blocks, and what the program says of them."""
     rows = tuple(
         Requirement(c.operation("==", c.mod(row.extent, row.divisor), 0), row.text)
         for row in _row_requirements(context)
     )
+    program = context.program
+    called = dict(zip(program.scalars, program.arguments, strict=True))
+    counts = tuple(
+        Requirement(c.operation(">=", Name(var.name), 0), f"{called[var]} >= 0")
+        for var in counting_scalars(program)
+        if var.dtype.kind == "int"
+    )
+    known = {requirement.text for requirement in (*rows, *counts)}
     stated = tuple(
         Requirement(extent_expression(context, assumption.condition, named=False), assumption.text)
-        for assumption in context.program.assumptions
-        if assumption.text not in {row.text for row in rows}
+        for assumption in program.assumptions
+        if assumption.text not in known
     )
-    return (*rows, *stated, *_span_requirements(context))
+    return (*rows, *counts, *stated, *_span_requirements(context))
 
 
 def _span_requirements(context: Context) -> list[Requirement]:

@@ -12,6 +12,7 @@ from tilegen.lower.translate import Environment, translate
 from tilegen.model import build as c
 from tilegen.model.dialect import Dialect, dialect_of
 from tilegen.model.expressions import CExpr, Literal, StaticCast
+from tilegen.schedule.ranges import counting_scalars
 
 
 def dialect(context: Context) -> Dialect:
@@ -43,9 +44,10 @@ def zero(context: Context, dtype: DType) -> Literal:
 
 
 def ranges(context: Context) -> dict[str, tuple[int | None, int | None]]:
-    """What is known of the kernel's integers: extents and block indices are never negative."""
+    """What is known of the kernel's integers: extents, what counts blocks, and block indices are never negative."""
     program = context.program
-    known: dict[str, tuple[int | None, int | None]] = {var.name: (0, None) for var in program.extents}
+    counts = (*program.extents, *counting_scalars(program))
+    known: dict[str, tuple[int | None, int | None]] = {var.name: (0, None) for var in counts}
     for var, extent in zip(program.kernel.block_vars, program.kernel.grid, strict=False):
         # A cluster may reach beyond the grid.
         last = int(extent.value) - 1 if isinstance(extent, Const) else None

@@ -25,6 +25,9 @@ class SharedHazards:
     written: Names = field(default_factory=dict)
     read: Names = field(default_factory=dict)
     unfenced: Names = field(default_factory=dict)  # written since the last proxy fence
+    read_rings: Names = field(
+        default_factory=dict
+    )  # tiles of rings that threads, not tensor cores, have read
 
     def note(self, statement: Stmt) -> None:
         """Remembers what the statement's threads wrote and read; rings have barriers of their own for reads."""
@@ -33,13 +36,17 @@ class SharedHazards:
         if isinstance(statement, AddPartials):  # its barrier stands between its stores and its loads
             self.written.clear()
             self.read.clear()
+            self.read_rings.clear()
             self.read[statement.partials.name] = None
             return
         rings = [name for hand_over in self.context.plan.hand_overs for name in hand_over.buffers]
         stores = dict.fromkeys(_shared(writes(statement)))
         self.written.update(stores)
         self.unfenced.update(stores)
-        self.read.update(dict.fromkeys(name for name in _shared(reads(statement)) if name not in rings))
+        read = _shared(reads(statement))
+        self.read.update(dict.fromkeys(name for name in read if name not in rings))
+        if not self._asynchronous(statement):
+            self.read_rings.update(dict.fromkeys(name for name in read if name in rings))
 
     def threaten(self, statement: Stmt, under_way: tuple[str, ...]) -> bool:
         """Whether all threads must meet before the statement; tensor cores are still reading what is `under_way`."""
@@ -57,6 +64,7 @@ class SharedHazards:
         fence = [self._fence()] if self._asynchronous(statement) else []
         self.written.clear()
         self.read.clear()
+        self.read_rings.clear()
         return [*fence, self.context.synchronise()]
 
     def state(self) -> State:
@@ -65,16 +73,19 @@ class SharedHazards:
 
     def fork(self) -> SharedHazards:
         """What is pending here, for the other way that control may take."""
-        return SharedHazards(self.context, dict(self.written), dict(self.read), dict(self.unfenced))
+        copies = (dict(names) for names in (self.written, self.read, self.unfenced, self.read_rings))
+        return SharedHazards(self.context, *copies)
 
     def go_back(self, to: SharedHazards) -> None:
         self.written, self.read, self.unfenced = dict(to.written), dict(to.read), dict(to.unfenced)
+        self.read_rings = dict(to.read_rings)
 
     def join(self, other: SharedHazards) -> None:
         """Control may also have come another way: a barrier of one way alone has parted nothing."""
         self.written.update(other.written)
         self.read.update(other.read)
         self.unfenced.update(other.unfenced)
+        self.read_rings.update(other.read_rings)
 
     def end_of_iteration(self, before: State, body: tuple[Stmt, ...]) -> list[CStmt]:
         """A barrier where the next iteration of the body would write what this one still reads, or read what it wrote,

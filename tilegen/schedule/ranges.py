@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir import build
 from tilegen.ir.affine import Ranges, interval, is_always_true
-from tilegen.ir.expressions import Const, Expr, Load
+from tilegen.ir.expressions import Const, Expr, Load, Var
 from tilegen.ir.interval import Range
 from tilegen.ir.nodes import For, Let, Persistent, Program
 from tilegen.ir.per_thread import per_thread
@@ -12,12 +12,20 @@ from tilegen.ir.walk import subexpressions
 from tilegen.schedule.analysis import each_statement
 
 
+def counting_scalars(program: Program) -> tuple[Var, ...]:
+    """The integer arguments that the grid's extents name. They count blocks, so that launchers refuse negative ones as
+    they do negative extents."""
+    parts = {part for extent in program.kernel.grid for part in subexpressions(extent)}
+    return tuple(var for var in program.scalars if var in parts and var.dtype.is_integer)
+
+
 def integer_ranges(program: Program) -> Ranges:
-    """Inclusive bounds of extents, block indices, loop variables and names of integers, as far as they are known.
-    Blocks of a cluster may lie beyond the grid."""
+    """Inclusive bounds of extents, counting scalars, block indices, loop variables and names of integers, as far as
+    they are known. Blocks of a cluster may lie beyond the grid."""
     kernel = program.kernel
     clustered = any(extent > 1 for extent in kernel.cluster)
-    known: dict[str, Range] = {var.name: (0, None) for var in program.extents}
+    counts = (*program.extents, *counting_scalars(program))
+    known: dict[str, Range] = {var.name: (0, None) for var in counts}
     for var, extent in zip(kernel.block_vars, kernel.grid, strict=False):
         known[var.name] = (0, None) if clustered else _below(extent, known)
     if (index := per_thread(kernel).index) is not None:
