@@ -99,6 +99,19 @@ WRONG = [
      None),
     ("T.atomic_add(X, 1)", "X", "a single value updates a single element", "", None),
     ("T.atomic_add(3, 1)", "3", "T.atomic_add updates a buffer", "", None),
+    ("T.clear(v); T.sum_blocks(v, 0)", "0", "axis of T.sum_blocks is one of the kernel's block variables", "pass one of bx",
+     None),
+    ("T.sum_blocks(A, bx)", "A", "T.sum_blocks adds up whole fragments; A lies in shared memory",
+     "pass what T.alloc_fragment made", None),
+    ("T.sum_blocks([], bx)", "[]", "T.sum_blocks adds up different fragments, at least one of them", "", None),
+    ("T.sum_blocks([v, v], bx)", "[v, v]", "T.sum_blocks adds up different fragments, at least one of them", "", None),
+    ("T.sum_blocks(v, bx)", "T.sum_blocks(v, bx)", "v is read, but nothing has written it before", "T.clear(v)", None),
+    ("for i in T.serial(2): T.sum_blocks(v, bx)", "T.sum_blocks(v, bx)",
+     "T.sum_blocks ends all blocks but one, and stands in a loop or a branch",
+     "at the level of the kernel's body", None),
+    ("T.clear(v); T.sum_blocks(v, bx); T.sum_blocks(v, bx)", "T.sum_blocks(v, bx)",
+     "only one block of several is left here, and T.sum_blocks would add up again",
+     "T.sum_blocks([C_local, D_local], axis)", None),
     ("T.copy(v, Y[0, 0])", "T.copy(v, Y[0, 0])", "v is read, but nothing has written it before",
      "copy to it or fill it first, such as T.clear(v)", ["v = T.alloc_fragment((64,), T.float32)"]),
     ("T.copy(Y, C)", "T.copy(Y, C)",
@@ -261,6 +274,7 @@ OUTSIDE = [
     ("T.sync_threads()", "T.sync_threads stands outside the kernel"),
     ("tx = T.get_thread_binding()", "T.get_thread_binding stands outside the kernel"),
     ("T.atomic_add(X[0, 0], 1)", "T.atomic_add stands outside the kernel"),
+    ("T.sum_blocks(X, 0)", "T.sum_blocks stands outside the kernel"),
 ]
 
 

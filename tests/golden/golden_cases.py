@@ -1,4 +1,4 @@
-"""What the golden files hold: the quick start and attention, for every target."""
+"""What the golden files hold: the quick start, attention and a product whose k blocks share, for every target."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ ATTENTION = Case(
     ((4, 4096, 32, 128), (4, 4096, 32, 128), (4, 4096, 32, 128)),
     (("causal", True),),
 )
-CASES = (MATMUL, ATTENTION)
+SPLIT_K = Case("matmul_split_k", "examples/split_k.py:matmul_split_k", ((16, 14336), (14336, 4096)))
+CASES = (MATMUL, ATTENTION, SPLIT_K)
 
 
 @cache

@@ -1,0 +1,246 @@
+"""T.sum_blocks: right on every target and in every order, the same bits each time; no step of it can be left out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from emulation import Array, emulated, generated, kernel_text, relative_error
+
+import tilegen.language as T
+from tilegen.emulate import run
+from tilegen.emulate.errors import EmulationError
+from tilegen.frontend import parse
+from tilegen.inspect.work import measure_work
+
+TARGETS = ("sm_80", "sm_89", "sm_90a", "gfx90a", "gfx942", "gfx950")
+ORDERS = [("fifo", "eager"), ("reverse", "lazy"), ("random", "random"), ("random", "lazy")]
+
+
+@pytest.fixture(autouse=True)
+def _needs_compiler(require_tool: Any) -> None:
+    require_tool("host_compiler")
+
+
+def product(  # type: ignore[no-untyped-def]
+    A,
+    B,
+    splits: int = 3,
+    stages: int = 2,
+    block: int = 64,
+    block_K: int = 32,
+    threads: int = 128,
+    persistent=None,
+):
+    """Blocks along bz take every third tile of k; a maximum with 0 and the store follow the sums."""
+    M, K, N = T.const("M, K, N")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(
+        T.ceildiv(N, block), T.ceildiv(M, block), splits, threads=threads, persistent=persistent
+    ) as (bx, by, bz):
+        A_shared = T.alloc_shared((block, block_K), T.float16)
+        B_shared = T.alloc_shared((block_K, block), T.float16)
+        C_local = T.alloc_fragment((block, block), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K * splits), num_stages=stages):
+            T.copy(A[by * block, (k * splits + bz) * block_K], A_shared)
+            T.copy(B[(k * splits + bz) * block_K, bx * block], B_shared)
+            T.gemm(A_shared, B_shared, C_local)
+        T.sum_blocks(C_local, bz)
+        for i, j in T.Parallel(block, block):
+            C_local[i, j] = T.max(C_local[i, j], 0)
+        T.copy(C_local, C[by * block, bx * block])
+    return C
+
+
+def _operands(m: int = 100, k: int = 296, n: int = 72) -> list[Array]:
+    rng = np.random.default_rng(3)
+    return [rng.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n))]
+
+
+def _product(a: Array, b: Array) -> Array:
+    return np.maximum(a.astype(np.float64) @ b.astype(np.float64), 0)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"splits": 5, "stages": 0}, {"splits": 2, "stages": 4, "threads": 256}, {"splits": 1}],
+    ids=str,
+)
+def test_products(target: str, parameters: dict[str, Any]) -> None:
+    operands = _operands()
+    (found,) = emulated(product, target, operands, {"schedule": "random", "seed": 5}, **parameters)
+    assert relative_error(found, _product(*operands)) < 1e-3
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+def test_every_order_of_blocks_gives_the_same_bits(target: str) -> None:
+    operands = _operands()
+    files = generated(product, target, operands)
+    found = [
+        run(
+            files.source,
+            files.manifest,
+            operands,
+            schedule=schedule,
+            asynchronous=asynchronous,
+            seed=seed,
+            multiprocessors=multiprocessors,
+        )
+        for (schedule, asynchronous), seed, multiprocessors in zip(
+            ORDERS, range(4), (1, 2, 5, 12), strict=True
+        )
+    ]
+    for result in found[1:]:
+        np.testing.assert_array_equal(np.asarray(result), np.asarray(found[0]))
+
+
+def test_persistent_blocks_sum_tile_after_tile() -> None:
+    operands = _operands(150, 200, 136)
+    options = {"schedule": "random", "seed": 2, "multiprocessors": 4}
+    (found,) = emulated(product, "sm_90a", operands, options, persistent=True, threads=128)
+    assert relative_error(found, _product(*operands)) < 1e-3
+
+
+def test_extents_that_stay_open() -> None:
+    """The parts' memory is as large as the call's grid wants."""
+
+    def rows(A, splits: int = 4, block: int = 32):  # type: ignore[no-untyped-def]
+        M, N = T.dynamic("M"), T.dynamic("N")
+        A: T.Tensor((M, N), T.float32)
+        S = T.empty((M,), T.float32)
+        with T.Kernel(T.ceildiv(M, block), splits, threads=64) as (bx, bz):
+            total = T.alloc_fragment((block,), T.float32)
+            part = T.alloc_fragment((block,), T.float32)
+            tile = T.alloc_fragment((block, block), T.float32)
+            T.clear(total)
+            for k in range(T.ceildiv(N, block * splits)):
+                T.copy(A[bx * block, (k * splits + bz) * block], tile)
+                T.reduce_sum(tile, part, dim=1)
+                for i in T.Parallel(block):
+                    total[i] += part[i]
+            T.sum_blocks(total, axis=bz)
+            T.copy(total, S[bx * block])
+        return S
+
+    array = np.random.default_rng(1).standard_normal((70, 300)).astype(np.float32)
+    for target in ("sm_80", "gfx942"):
+        (found,) = emulated(rows, target, [array])
+        assert relative_error(found, array.astype(np.float64).sum(1)) < 1e-6
+
+
+def test_several_fragments_and_other_types() -> None:
+    def both(A, splits: int = 3, block: int = 64):  # type: ignore[no-untyped-def]
+        N = T.const("N")
+        A: T.Tensor((N,), T.int32)
+        S = T.empty((block,), T.int32)
+        Q = T.empty((block,), T.float32)
+        with T.Kernel(splits, threads=64) as bz:
+            s = T.alloc_fragment((block,), T.int32)
+            q = T.alloc_fragment((block,), T.float32)
+            for i in T.Parallel(block):
+                s[i] = A[bz * block + i]
+                q[i] = T.cast(A[bz * block + i], T.float32) * 0.5
+            T.sum_blocks([s, q], bz)
+            T.copy(s, S)
+            T.copy(q, Q)
+        return S, Q
+
+    array = np.arange(192, dtype=np.int32)
+    for target in ("sm_80", "gfx90a"):
+        sums, halves = emulated(both, target, [array], {"schedule": "reverse"})
+        np.testing.assert_array_equal(sums, array.reshape(3, 64).sum(0))
+        np.testing.assert_array_equal(halves, array.reshape(3, 64).sum(0) / 2)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+@pytest.mark.parametrize(
+    ("pattern", "new"),
+    [
+        # A barrier before the count, or behind it
+        (r"(\n *)(__syncthreads|block_sync_lds|named_barrier_sync)\(.*\);(?=\s+if \(\w+ == 0\) shared.arrived)", ""),
+        (r"(shared.arrived = count_in[^\n]*)\n *(__syncthreads|block_sync_lds|named_barrier_sync)\(.*\);", r"\1"),
+        # A count that neither releases nor acquires, and none at all
+        (r"count_in\(arrivals\[group\]", "atomicInc(&arrivals[group]"),
+        (r"shared.arrived == kSplits - 1", "shared.arrived == 0"),
+        # Parts that lie over each other
+        (r"i64\(group \* kSplits \+ bz\)", "i64(group * kSplits)"),
+    ],
+    ids=["no barrier before", "no barrier behind", "plain count", "the first goes on", "one place for all parts"],
+)  # fmt: skip
+def test_no_step_can_be_left_out(target: str, pattern: str, new: str) -> None:
+    operands = _operands()
+    files = generated(product, target, operands)
+    damaged, count = re.subn(pattern, new, files.source)
+    assert count
+    bad = 0
+    for schedule, asynchronous in ORDERS:
+        try:
+            found = run(
+                damaged, files.manifest, operands, schedule=schedule, asynchronous=asynchronous, seed=1,
+                multiprocessors=4,
+            )  # fmt: skip
+        except EmulationError as error:
+            assert error.kind in ("race", "poison")
+            bad += 1
+        else:
+            bad += not relative_error(np.asarray(found), _product(*operands)) < 1e-3
+    assert bad
+
+
+def test_counts_rest_at_0_and_parts_are_scratch() -> None:
+    files = generated(product, "sm_90a", _operands())
+    parts, counts = files.manifest.tensors[-2:]
+    assert (parts.name, parts.role, parts.rests, parts.shape) == (
+        "C_local_parts", "scratch", False, ("2", "2", "3", "8", "128", "4"),
+    )  # fmt: skip
+    assert (counts.name, counts.role, counts.rests, counts.zeroed, counts.shape) == (
+        "arrivals", "scratch", True, False, ("2", "2"),
+    )  # fmt: skip
+    assert "Memset" not in files.source
+    never = files.source.replace("kSplits - 1);  // back to 0 with the last", "kSplits);")
+    assert never != files.source
+    with pytest.raises(EmulationError, match="arrivals is not 0 again after the launch"):
+        run(never, files.manifest, _operands())
+
+
+def test_names_of_the_program_that_the_text_wants() -> None:
+    def clash(A, arrivals: int = 2, block: int = 64):  # type: ignore[no-untyped-def]
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        total_parts = T.empty((block,), T.float32)
+        with T.Kernel(arrivals, 2, threads=64) as (group, last):
+            arrived = T.alloc_shared((block,), T.float32)
+            total = T.alloc_fragment((block,), T.float32)
+            T.copy(A[group * block], arrived)
+            T.copy(arrived, total)
+            T.sum_blocks(total, group)
+            if last == 0:
+                T.copy(total, total_parts)
+        return total_parts
+
+    array = np.arange(128, dtype=np.float32)
+    for target in ("sm_80", "gfx942"):
+        (found,) = emulated(clash, target, [array])
+        np.testing.assert_array_equal(found, array.reshape(2, 64).sum(0))
+
+
+def test_the_report_counts_what_blocks_leave_and_take() -> None:
+    a, b = _operands(64, 384, 64)
+    program = parse(
+        product, {"A": T.Tensor(a.shape, T.float16), "B": T.Tensor(b.shape, T.float16)}, {"splits": 3}
+    )
+    work = measure_work(program, {})
+    tiles, store, parts = 2 * 2 * 64 * 384, 2 * 64 * 64, 4 * 64 * 64
+    assert work.tile_bytes == tiles + store + 3 * parts + 3 * parts
+
+
+def test_the_text_says_who_goes_on() -> None:
+    text = kernel_text(generated(product, "sm_80", _operands()))
+    assert "const int group = by * kTilesBx + bx;  // of the blocks that differ in bz alone" in text
+    assert "if (shared.arrived == kSplits - 1) {  // the last of them goes on" in text
