@@ -108,3 +108,13 @@ def test_the_text_is_short_and_says_what_it_does(target: str) -> None:
     assert len(table) == 3
     assert all(line.rstrip().endswith(" 0") for line in table if "Sw<" in line and "o (" in line)
     assert "tile k + 2 global -> registers" in source
+
+
+@pytest.mark.parametrize(("depth", "wide"), [(65504, True), (64512, False)])
+def test_an_offset_of_a_tile_past_the_end_is_no_overflow(depth: int, wide: bool) -> None:
+    """The last iterations load two tiles further: B has less than 2^31 elements, and these begin behind it."""
+    kernel = load_kernel(str(EXAMPLE))
+    a, b = T.Tensor((128, depth), T.float16), T.Tensor((depth, 32768), T.float16)
+    text = kernel.emit(a, b, target="gfx942").source
+    assert ("&B[i64(k * kBlockK) * kN + bx * kBlockN]" in text) == wide
+    assert "&A[by * kBlockM * kK + k * kBlockK]" in text

@@ -16,6 +16,7 @@ from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, 
 from tilegen.schedule.tile_copy import TileCopy, tile_copy
 
 FULL_ACCESS = 16  # bytes
+TILES_AHEAD = 2  # of a pipelined loop: one in LDS, one in registers
 
 
 def lower_tile_copy(context: Context, copy: Copy) -> list[CStmt] | None:
@@ -76,7 +77,9 @@ def window(
     if within is not None:
         rows = Ternary(within, rows, Literal(0))
     context.note_vector(FULL_ACCESS, buffer)
-    value = Braces((Prefix("&", global_element(context, buffer, offsets)), rows, columns, pitch))
+    beyond = [TILES_AHEAD * extent for extent in region.shape]  # the last iterations load tiles that are not there
+    origin = global_element(context, buffer, offsets, beyond)
+    value = Braces((Prefix("&", origin), rows, columns, pitch))
     return [
         Declare(f"TileWindow<{element}>", name, value, const=True),
         Declare(
