@@ -118,3 +118,16 @@ def test_an_offset_of_a_tile_past_the_end_is_no_overflow(depth: int, wide: bool)
     text = kernel.emit(a, b, target="gfx942").source
     assert ("&B[i64(k * kBlockK) * kN + bx * kBlockN]" in text) == wide
     assert "&A[by * kBlockM * kK + k * kBlockK]" in text
+
+
+def test_a_pipeline_says_what_its_hints_spread_and_where_its_loads_end() -> None:
+    text = emitted("gfx942", (128, 128, 32, 128)).source
+    assert (
+        "// Prologue: the first tile to LDS, the second to registers. Loads run on past the last tile:"
+        in text
+    )
+    assert "schedule<12, 1, 1, 1, 1>();  // 6 LDS reads, 12 LDS writes and 8 loads among 16 MFMAs" in text
+    attention = load_kernel(str(EXAMPLE.with_name("attention.py")))
+    text = attention.emit(target="gfx942", dims={"D": 128}).source
+    moved = text[text.index("// every wave has read tile j") :]
+    assert re.match(r".*\n\n +// Tile j \+ 1 to LDS, tile j \+ 2 to registers\n +store_K", moved)

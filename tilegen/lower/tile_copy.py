@@ -77,7 +77,8 @@ def window(
     if within is not None:
         rows = Ternary(within, rows, Literal(0))
     context.note_vector(FULL_ACCESS, buffer)
-    beyond = [TILES_AHEAD * extent for extent in region.shape]  # the last iterations load tiles that are not there
+    # The last iterations load tiles that are not there.
+    beyond = [TILES_AHEAD * extent for extent in region.shape]
     origin = global_element(context, buffer, offsets, beyond)
     value = Braces((Prefix("&", origin), rows, columns, pitch))
     return [
