@@ -256,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   store_V();
   load_K(1);
   load_V(1);
-  block_sync_lds();
+  block_sync_lds();  // the first tile is in LDS
 
   // Main loop
   // attention.py:62  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)

@@ -263,8 +263,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   load_K(0, 0);
   store_V(0);
   load_V(1);
-  wait_loads<8>();  // what goes to LDS has landed
-  block_sync_lds();
+  wait_loads<8>();   // what goes to LDS has landed
+  block_sync_lds();  // the first tile is in LDS
 
   // Main loop
   // attention.py:62  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)

@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   store_B(0);
   load_A(1);
   load_B(1);
-  block_sync_lds();
+  block_sync_lds();  // the first tile is in LDS
 
   // Main loop
   read_operands(0, 0, 0);

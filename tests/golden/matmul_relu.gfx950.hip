@@ -260,8 +260,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   load_A(0, 0);
   store_B(0);
   load_B(1);
-  wait_loads<4>();  // what goes to LDS has landed
-  block_sync_lds();
+  wait_loads<4>();   // what goes to LDS has landed
+  block_sync_lds();  // the first tile is in LDS
 
   // Main loop
   read_operands(0, 0, 0);

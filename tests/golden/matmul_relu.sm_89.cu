@@ -188,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   };
 
   cp_async_wait<kStages - 2>();
-  __syncthreads();
+  __syncthreads();  // the first tile has landed
   load_operands(0, 0, 0);
   int stage = 0;
 
@@ -208,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
         load_operands((kk + 1) % 2, stage, kk + 1);
       } else {
         cp_async_wait<kStages - 2>();
-        __syncthreads();
+        __syncthreads();  // the next tile has landed
         load_operands(0, k + 1 < kTilesK ? next_stage : stage, 0);
       }
       if (kk == 0) {

@@ -10,6 +10,7 @@ from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
 from tilegen.lower.fragments import register_names
 from tilegen.lower.own_k import own_part
+from tilegen.lower.words import settled
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, Scope
@@ -28,7 +29,8 @@ def lower_add_partials(context: Context, statement: Stmt) -> list[CStmt]:
     own = own_part(context, decision, _threads_of_warp(context, decision))
     leave = vectors.move(vectors.place(own), vectors.element(Literal(0)))
     start = vectors.move(vectors.element(Literal(0)), vectors.place(Literal(0)))
-    return [*vectors.each((leave,)), context.synchronise(), *vectors.each((start, *_other_parts(vectors)))]
+    meeting = context.synchronise(settled([statement.partials.name]))
+    return [*vectors.each((leave,)), meeting, *vectors.each((start, *_other_parts(vectors)))]
 
 
 def _other_parts(vectors: _Vectors) -> list[CStmt]:

@@ -215,7 +215,7 @@ class Consumers:
         if self.hazards.threaten(statement, under_way):
             if any(name in under_way for name in _shared(writes(statement))):
                 out += self.settle(len(self.outstanding))
-            out += self.hazards.meet(statement)
+            out += self.hazards.meet(statement, under_way)
         return out
 
     def chained(self, statement: Stmt, group: Group) -> bool:

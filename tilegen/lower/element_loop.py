@@ -28,6 +28,7 @@ from tilegen.lower.matrix_store import matrix_store
 from tilegen.lower.packed import packed_values
 from tilegen.lower.quad_store import quad_store
 from tilegen.lower.vector_copy import vector_copy
+from tilegen.lower.words import settled
 from tilegen.model.expressions import Literal
 from tilegen.model.statements import CStmt, Declare, ForC, Scope
 from tilegen.schedule.registers import fragment_registers
@@ -50,7 +51,7 @@ def lower_loop(
     for name, scratch in exchanges.items():
         out += _fill_scratch(context, name, scratch)
     if exchanges:
-        out.append(context.synchronise())
+        out.append(context.synchronise(settled([scratch.name for scratch in exchanges.values()])))
     for whole in () if exchanges or outer else (matrix_store, quad_store):
         code = whole(context, loop, partition)
         if code is not None:

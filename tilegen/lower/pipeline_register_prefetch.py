@@ -268,7 +268,7 @@ class Pipeline:
         if self.reused():
             out.append(self.synchronise("every wave has left the tiles of before"))
         out += [*self.load_direct(start, Literal(0)), *self.store(Literal(0)), *self.load(c.add(start, 1))]
-        return [*out, *self.landed(), self.synchronise()]
+        return [*out, *self.landed(), self.synchronise("the first tile is in LDS")]
 
     def reused(self) -> bool:
         """Whether LDS may be in use when the loop begins: it runs again, or something before it used the same bytes."""

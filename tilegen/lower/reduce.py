@@ -32,6 +32,7 @@ from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.element_names import element_names
 from tilegen.lower.identity import identity
 from tilegen.lower.scalar import dialect, scalar
+from tilegen.lower.words import settled
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC, Scope
@@ -340,7 +341,7 @@ def _across_warps(reduction: Reduction) -> list[CStmt]:
     assert leave is not None
     return [
         *lower_loop(context, leave, partials),
-        context.synchronise(),
+        context.synchronise(settled([scratch.name])),
         *_over_result(reduction, _gather(reduction, scratch, rows, flat)),
     ]
 
@@ -393,6 +394,6 @@ def _pass_on(reduction: Reduction, scratch: Buffer) -> list[CStmt]:
     assert take is not None
     return [
         *lower_loop(context, store_loop(reduction.partial, scratch), reduction.result),
-        context.synchronise(),
+        context.synchronise(settled([scratch.name])),
         *lower_loop(context, take, context.decisions.fragment(target)),
     ]
