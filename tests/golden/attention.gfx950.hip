@@ -22,8 +22,8 @@
 // P                  registers  fp16 [128, 128]     ((32, 2, 4), (8, 8)):((128, 8, 4096), (1, 16)), 64 a thread
 // m, m_old, alpha, l registers  fp32 [128]          ((32, 2, 4), 1):((1, 0, 32), 0), 1 a thread
 //
-// Pipeline   loop j: tile j + 1 global -> LDS (K_shared), tile j + 2 global -> registers, tile j + 1 registers -> LDS,
-//            tile j LDS -> operands; stages that fit: 2 in LDS, 1 in registers; one barrier a tile
+// Pipeline   loop j: tile j + 1 global -> LDS (K_shared), tile j + 2 global -> registers (V_shared), tile j + 1
+//            registers -> LDS, tile j LDS -> operands; stages that fit: 2 in LDS, 1 in registers; one barrier a tile
 //            math by mfma_f32_32x32x16_f16
 
 #ifndef __HIPCC_RTC__

@@ -17,8 +17,8 @@
 //            lies over A_shared and B_shared
 // C_local    registers  fp32 [128, 128]    ((32, 2, 2), (8, 8, 2)):((128, 8, 8192), (1, 16, 4096)), 128 a thread
 //
-// Pipeline   loop k: tile k + 1 global -> LDS (A_shared), tile k + 2 global -> registers, tile k + 1 registers -> LDS,
-//            tile k LDS -> operands; num_stages=3: 2 in LDS, 1 in registers; one barrier a tile
+// Pipeline   loop k: tile k + 1 global -> LDS (A_shared), tile k + 2 global -> registers (B_shared), tile k + 1
+//            registers -> LDS, tile k LDS -> operands; num_stages=3: 2 in LDS, 1 in registers; one barrier a tile
 //            math by mfma_f32_32x32x16_f16
 
 #ifndef __HIPCC_RTC__

@@ -127,6 +127,8 @@ def test_a_pipeline_says_what_its_hints_spread_and_where_its_loads_end() -> None
         in text
     )
     assert "schedule<12, 1, 1, 1, 1>();  // 6 LDS reads, 12 LDS writes and 8 loads among 16 MFMAs" in text
+    direct = emitted("gfx950", (128, 128, 32, 128)).source
+    assert "tile k + 1 global -> LDS (A_shared), tile k + 2 global -> registers (B_shared)," in direct
     attention = load_kernel(str(EXAMPLE.with_name("attention.py")))
     text = attention.emit(target="gfx942", dims={"D": 128}).source
     moved = text[text.index("// every wave has read tile j") :]

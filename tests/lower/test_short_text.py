@@ -181,6 +181,11 @@ def test_numbers_of_the_module_keep_their_names() -> None:
     assert "constexpr float kLog2e = 1.442695f;" in text and text.count("1.442695f") == 1
 
 
+def test_a_loop_that_is_unrolled_in_part_says_why() -> None:
+    text = attention("sm_80")
+    assert re.search(r"#pragma unroll 2\n.*\{  // fragments leave registers for few loads at once\n", text)
+
+
 @pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_rows_of_a_tile_that_threads_do_not_divide_have_their_name(target: str) -> None:
     text = load_kernel(str(EXAMPLES / "dequant_gemm.py")).emit(target=target, dims={"M": 16}).source

@@ -64,7 +64,8 @@ def lower_loop(
     nest = names.nest(body)
     limit = _unroll_limit(access)
     if limit is not None:
-        nest = [replace(code, unroll=limit) if isinstance(code, ForC) else code for code in nest]
+        why = "fragments leave registers for few loads at once"
+        nest = [replace(code, unroll=limit, comment=why) if isinstance(code, ForC) else code for code in nest]
     declares = any(isinstance(statement, Declare) for statement in nest)
     return [*out, Scope(tuple(nest))] if declares else [*out, *nest]
 
