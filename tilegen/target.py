@@ -61,7 +61,7 @@ class Limits:
     named_barriers: int
     cluster_blocks: int  # 1: no clusters
     grid: tuple[int, ...]
-    grid_threads: int  # 0: no limit on blocks times threads
+    grid_threads: int  # along an axis, blocks times threads; 0: no limit
 
     @property
     def warpgroup_size(self) -> int:

@@ -336,14 +336,15 @@ def test_a_reduction_without_its_axis_is_refused() -> None:
 # ------------------------------------------------------------------------------------------- grids
 
 
-def test_an_axis_that_is_too_long_for_the_launch_is_numbered_along_the_first() -> None:
+@pytest.mark.parametrize("target", ["sm_90a", "gfx942"])
+def test_an_axis_that_is_too_long_for_the_launch_is_numbered_along_the_first(target: str) -> None:
     import tilegen.language as T
 
     arrays = [
         T.Tensor(shape, "float32") for shape in ((3, 70000, 8), (8,), (70000, 1), (3, 1, 8), (1, 70000, 8))
     ]
-    long = programs.broadcast.emit(*arrays, target="sm_90a", rows=1).source
+    long = programs.broadcast.emit(*arrays, target=target, rows=1).source
     assert "const int by = blockIdx.x / kTilesBx % kM;" in long  # a tile a row
     assert "<<<kTilesBx * kM * kL, kThreads" in long
-    short = programs.broadcast.emit(*arrays, target="sm_90a", rows=2).source
+    short = programs.broadcast.emit(*arrays, target=target, rows=2).source
     assert "const int by = blockIdx.y;" in short

@@ -116,7 +116,7 @@ TILEGEN_DEVICE void hold_accumulators(float (&c)[16]) {
 }
 
 // s_waitcnt lgkmcnt(0), s_barrier: CDNA ISA, "Program Flow Control". It waits for LDS only: global loads stay in
-// flight. Nothing is scheduled across it, so that MFMAs stay in the phase whose memory traffic they hide.
+// flight. Nothing is scheduled across it: MFMAs, where there are any, stay in the phase whose memory traffic they hide.
 TILEGEN_DEVICE void block_sync_lds() {
   __builtin_amdgcn_sched_barrier(0);
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -248,14 +248,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
   };
 
-  // Prologue: the first tile to LDS, the second to registers
+  // Prologue: the first tile to LDS, the second to registers. Loads run on past the last tile: what is not there reads
+  // as 0 through the range check, and nothing multiplies it.
   load_K(0);
   load_V(0);
   store_K();
   store_V();
   load_K(1);
   load_V(1);
-  block_sync_lds();
+  block_sync_lds();  // the first tile is in LDS
 
   // Main loop
   // attention.py:62  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
@@ -367,11 +368,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
 
     block_sync_lds();  // every wave has read tile j
+
+    // Tile j + 1 to LDS, tile j + 2 to registers
     store_K();
     store_V();
     load_K(j + 2);
     load_V(j + 2);
-    block_sync_lds();  // the next tile is in LDS
+    block_sync_lds();  // tile j + 1 is in LDS
   }
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni) hold_accumulators(O_local[0][ni]);

@@ -22,8 +22,8 @@
 // P                  registers  fp16 [128, 128]     ((32, 2, 4), (8, 8)):((128, 8, 4096), (1, 16)), 64 a thread
 // m, m_old, alpha, l registers  fp32 [128]          ((32, 2, 4), 1):((1, 0, 32), 0), 1 a thread
 //
-// Pipeline   loop j: tile j + 1 global -> LDS (K_shared), tile j + 2 global -> registers, tile j + 1 registers -> LDS,
-//            tile j LDS -> operands; stages that fit: 2 in LDS, 1 in registers; one barrier a tile
+// Pipeline   loop j: tile j + 1 global -> LDS (K_shared), tile j + 2 global -> registers (V_shared), tile j + 1
+//            registers -> LDS, tile j LDS -> operands; stages that fit: 2 in LDS, 1 in registers; one barrier a tile
 //            math by mfma_f32_32x32x16_f16
 
 #ifndef __HIPCC_RTC__
@@ -131,7 +131,7 @@ TILEGEN_DEVICE void hold_accumulators(float (&c)[16]) {
 }
 
 // s_waitcnt lgkmcnt(0), s_barrier: CDNA ISA, "Program Flow Control". It waits for LDS only: global loads stay in
-// flight. Nothing is scheduled across it, so that MFMAs stay in the phase whose memory traffic they hide.
+// flight. Nothing is scheduled across it: MFMAs, where there are any, stay in the phase whose memory traffic they hide.
 TILEGEN_DEVICE void block_sync_lds() {
   __builtin_amdgcn_sched_barrier(0);
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -257,18 +257,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
   };
 
-  // Prologue: the first tile to LDS, the second to registers
+  // Prologue: the first tile to LDS, the second to registers. Loads run on past the last tile: what is not there reads
+  // as 0 through the range check, and nothing multiplies it.
   load_V(0);
   load_K(0, 0);
   store_V(0);
   load_V(1);
-  wait_loads<8>();  // what goes to LDS has landed
-  block_sync_lds();
+  wait_loads<8>();   // what goes to LDS has landed
+  block_sync_lds();  // the first tile is in LDS
 
   // Main loop
   // attention.py:62  for j in T.Pipelined(T.ceildiv(keys, block_N), num_stages=num_stages)
   for (int j = 0; j < j_tiles; ++j) {
     const int stage = j % kStages;
+    // Tile j + 1 to LDS, tile j + 2 to registers
     store_V(1 - stage);
     load_K(j + 1, 1 - stage);
     load_V(j + 2);
@@ -373,7 +375,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
 
     wait_loads<8>();   // what goes to LDS has landed
-    block_sync_lds();  // tile j has been read, the next is in LDS
+    block_sync_lds();  // tile j has been read, tile j + 1 is in LDS
   }
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni) hold_accumulators(O_local[0][ni]);

@@ -61,7 +61,7 @@ static_assert(kSharedBytes == 163840, "the shared memory that the header above s
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
 TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
-  extern __shared__ __align__(1024) char shared_bytes[];
+  extern __shared__ __align__(alignof(SharedStorage)) char shared_bytes[];
   return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
   // attention.py:55  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
 #pragma unroll 2
-  for (int mi = 0; mi < 8; ++mi) {
+  for (int mi = 0; mi < 8; ++mi) {  // fragments leave registers for few loads at once
     const int row = 2 * warp + lane / 16 + 16 * mi;
     const int column = 8 * (lane % 16);
     *reinterpret_cast<uint4*>(

@@ -62,7 +62,7 @@ static_assert(kSharedBytes == 98304, "the shared memory that the header above st
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
 TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
-  extern __shared__ __align__(1024) char shared_bytes[];
+  extern __shared__ __align__(alignof(SharedStorage)) char shared_bytes[];
   return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 

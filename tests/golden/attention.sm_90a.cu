@@ -61,7 +61,7 @@ constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;  // of a thread
 constexpr int kStages = 2;
 constexpr int kSwizzleColumns = 64;   // fp16 elements in one 128-byte swizzle row
 constexpr u32 kAtomBytes = 8 * 128;   // 8 rows, the period of the 128-byte swizzle
-constexpr int kWarpgroupBarrier = 2;  // the first of one barrier for each consumer warpgroup
+constexpr int kWarpgroupBarrier = 2;  // of the first consumer warpgroup; 0 is __syncthreads, 1 of all consumers
 constexpr int kTurnBarrier = 4;       // the first of the two that pass the turn to issue gemms
 
 struct alignas(1024) SharedStorage {
@@ -88,7 +88,7 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegi
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
 TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
-  extern __shared__ __align__(1024) char shared_bytes[];
+  extern __shared__ __align__(alignof(SharedStorage)) char shared_bytes[];
   return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 

@@ -107,7 +107,7 @@ TILEGEN_DEVICE void hold_accumulators(float (&c)[16]) {
 }
 
 // s_waitcnt lgkmcnt(0), s_barrier: CDNA ISA, "Program Flow Control". It waits for LDS only: global loads stay in
-// flight. Nothing is scheduled across it, so that MFMAs stay in the phase whose memory traffic they hide.
+// flight. Nothing is scheduled across it: MFMAs, where there are any, stay in the phase whose memory traffic they hide.
 TILEGEN_DEVICE void block_sync_lds() {
   __builtin_amdgcn_sched_barrier(0);
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -251,14 +251,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         mfma_f32_32x32x8_f16(high_half(B_operand[slot][ni]), high_half(A_operand[slot][mi]), C_local[mi][ni]);
   };
 
-  // Prologue: the first tile to LDS, the second to registers
+  // Prologue: the first tile to LDS, the second to registers. Loads run on past the last tile: what is not there reads
+  // as 0 through the range check, and nothing multiplies it.
   load_A(0);
   load_B(0);
   store_A(0);
   store_B(0);
   load_A(1);
   load_B(1);
-  block_sync_lds();
+  block_sync_lds();  // the first tile is in LDS
 
   // Main loop
   read_operands(0, 0, 0);
@@ -273,12 +274,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     load_B(k + 2);
     read_operands(1, stage, 1);
     multiply(0);
-    schedule<12, 1, 1, 1, 1>();
-    block_sync_lds();  // tile k has been read, tile k + 1 is in LDS
+    schedule<12, 1, 1, 1, 1>();  // 6 LDS reads, 12 LDS writes and 8 loads among 16 MFMAs
+    block_sync_lds();            // tile k has been read, tile k + 1 is in LDS
 
     read_operands(0, 1 - stage, 0);
     multiply(1);
-    schedule<6, 1, 0, 0, 2>();
+    schedule<6, 1, 0, 0, 2>();  // 6 LDS reads among 16 MFMAs
   }
 #pragma unroll
   for (int mi = 0; mi < 2; ++mi)

@@ -17,8 +17,8 @@
 //            lies over A_shared and B_shared
 // C_local    registers  fp32 [128, 128]    ((32, 2, 2), (8, 8, 2)):((128, 8, 8192), (1, 16, 4096)), 128 a thread
 //
-// Pipeline   loop k: tile k + 1 global -> LDS (A_shared), tile k + 2 global -> registers, tile k + 1 registers -> LDS,
-//            tile k LDS -> operands; num_stages=3: 2 in LDS, 1 in registers; one barrier a tile
+// Pipeline   loop k: tile k + 1 global -> LDS (A_shared), tile k + 2 global -> registers (B_shared), tile k + 1
+//            registers -> LDS, tile k LDS -> operands; num_stages=3: 2 in LDS, 1 in registers; one barrier a tile
 //            math by mfma_f32_32x32x16_f16
 
 #ifndef __HIPCC_RTC__
@@ -124,7 +124,7 @@ TILEGEN_DEVICE void hold_accumulators(float (&c)[16]) {
 }
 
 // s_waitcnt lgkmcnt(0), s_barrier: CDNA ISA, "Program Flow Control". It waits for LDS only: global loads stay in
-// flight. Nothing is scheduled across it, so that MFMAs stay in the phase whose memory traffic they hide.
+// flight. Nothing is scheduled across it: MFMAs, where there are any, stay in the phase whose memory traffic they hide.
 TILEGEN_DEVICE void block_sync_lds() {
   __builtin_amdgcn_sched_barrier(0);
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -254,13 +254,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       for (int ni = 0; ni < 4; ++ni) mfma_f32_32x32x16_f16(B_operand[slot][ni], A_operand[slot][mi], C_local[mi][ni]);
   };
 
-  // Prologue: the first tile to LDS, the second to registers
+  // Prologue: the first tile to LDS, the second to registers. Loads run on past the last tile: what is not there reads
+  // as 0 through the range check, and nothing multiplies it.
   load_B(0);
   load_A(0, 0);
   store_B(0);
   load_B(1);
-  wait_loads<4>();  // what goes to LDS has landed
-  block_sync_lds();
+  wait_loads<4>();   // what goes to LDS has landed
+  block_sync_lds();  // the first tile is in LDS
 
   // Main loop
   read_operands(0, 0, 0);
@@ -274,13 +275,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     load_B(k + 2);
     read_operands(1, stage, 1);
     multiply(0);
-    schedule<8, 1, 1, 1, 1>();
-    wait_loads<4>();   // what goes to LDS has landed
-    block_sync_lds();  // tile k has been read, tile k + 1 is in LDS
+    schedule<8, 1, 1, 1, 1>();  // 6 LDS reads, 8 LDS writes and 4 loads among 8 MFMAs
+    wait_loads<4>();            // what goes to LDS has landed
+    block_sync_lds();           // tile k has been read, tile k + 1 is in LDS
 
     read_operands(0, 1 - stage, 0);
     multiply(1);
-    schedule<6, 1, 0, 0, 1>();
+    schedule<6, 1, 0, 0, 1>();  // 6 LDS reads among 8 MFMAs
   }
 #pragma unroll
   for (int mi = 0; mi < 2; ++mi)

@@ -54,7 +54,7 @@ constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle ro
 constexpr u32 kStageBytes = sizeof(half) * (kBlockM * kBlockK + kBlockK * kBlockN);  // awaited by full
 constexpr u32 kAtomBytes128 = 8 * 128;  // 8 rows, the period of the 128-byte swizzle
 constexpr u32 kAtomBytes64 = 8 * 64;    // 8 rows, the period of the 64-byte swizzle
-constexpr int kWarpgroupBarrier = 2;    // the first of one barrier for each consumer warpgroup
+constexpr int kWarpgroupBarrier = 2;    // of the first consumer warpgroup; 0 is __syncthreads, 1 of all consumers
 
 struct alignas(1024) SharedStorage {
   half B_shared[kStages][kBlockN / kSwizzleColumns][kBlockK][kSwizzleColumns];
@@ -75,7 +75,7 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= kEntryRegi
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
 TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
-  extern __shared__ __align__(1024) char shared_bytes[];
+  extern __shared__ __align__(alignof(SharedStorage)) char shared_bytes[];
   return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 

@@ -96,6 +96,14 @@ def test_ceildiv_keeps_the_divisors_name() -> None:
     assert build.ceildiv(build.const(1000), named) == build.const(8)
 
 
+def test_ceildiv_keeps_the_names_that_its_divisor_is_worked_out_from() -> None:
+    rows = Const(16, int32, name="rows")
+    kept = build.ceildiv(n, Const(64, int32, parts=("*", Const(4, int32), rows)))
+    assert repr(kept).count("'rows'") == 2  # raised by the divisor, not by 63
+    plain = Const(64, int32, parts=("*", Const(4, int32), Const(16, int32)))
+    assert build.ceildiv(n, plain) == build.floordiv(build.add(n, 63), 64)
+
+
 def test_division_by_zero() -> None:
     with pytest.raises(ZeroDivisionError):
         build.floordiv(build.const(1), 0)

@@ -108,3 +108,28 @@ def test_the_text_is_short_and_says_what_it_does(target: str) -> None:
     assert len(table) == 3
     assert all(line.rstrip().endswith(" 0") for line in table if "Sw<" in line and "o (" in line)
     assert "tile k + 2 global -> registers" in source
+
+
+@pytest.mark.parametrize(("depth", "wide"), [(65504, True), (64512, False)])
+def test_an_offset_of_a_tile_past_the_end_is_no_overflow(depth: int, wide: bool) -> None:
+    """The last iterations load two tiles further: B has less than 2^31 elements, and these begin behind it."""
+    kernel = load_kernel(str(EXAMPLE))
+    a, b = T.Tensor((128, depth), T.float16), T.Tensor((depth, 32768), T.float16)
+    text = kernel.emit(a, b, target="gfx942").source
+    assert ("&B[i64(k * kBlockK) * kN + bx * kBlockN]" in text) == wide
+    assert "&A[by * kBlockM * kK + k * kBlockK]" in text
+
+
+def test_a_pipeline_says_what_its_hints_spread_and_where_its_loads_end() -> None:
+    text = emitted("gfx942", (128, 128, 32, 128)).source
+    assert (
+        "// Prologue: the first tile to LDS, the second to registers. Loads run on past the last tile:"
+        in text
+    )
+    assert "schedule<12, 1, 1, 1, 1>();  // 6 LDS reads, 12 LDS writes and 8 loads among 16 MFMAs" in text
+    direct = emitted("gfx950", (128, 128, 32, 128)).source
+    assert "tile k + 1 global -> LDS (A_shared), tile k + 2 global -> registers (B_shared)," in direct
+    attention = load_kernel(str(EXAMPLE.with_name("attention.py")))
+    text = attention.emit(target="gfx942", dims={"D": 128}).source
+    moved = text[text.index("// every wave has read tile j") :]
+    assert re.match(r".*\n\n +// Tile j \+ 1 to LDS, tile j \+ 2 to registers\n +store_K", moved)

@@ -153,3 +153,12 @@ def test_blocks_share_loads_that_all_of_them_wait_for(trips, require_tool) -> No
         np.testing.assert_array_equal(
             emission.emulate(a, b, schedule=schedule, asynchronous="lazy"), expected
         )
+
+
+def test_the_text_says_what_a_cluster_shares():
+    specs = [T.Tensor(shape, T.float16) for shape in ((512, 256), (256, 512))]
+    text = product.emit(*specs, target="sm_90a").source
+    assert "constexpr int kClusterMask = (1 << kCluster) - 1;  // a bit for each block of a cluster" in text
+    assert "//            producer: a block loads 1/2 of A_shared, for all blocks of its cluster\n" in text
+    alone = product.emit(*specs, target="sm_90a", cluster=(1, 1)).source
+    assert "of its cluster" not in alone and "kClusterMask" not in alone

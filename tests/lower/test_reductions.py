@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +158,15 @@ def test_attention(stages: int, target: str) -> None:
 def test_whole_warps_on_rows_need_no_shared_memory() -> None:
     text = kernel_text(generated(programs.row_reduction, "sm_90a", [_single(8, 4096)], cols=4096))
     assert "shared" not in text and "__shfl_xor_sync" in text
+
+
+def test_two_warps_meet_in_one_statement() -> None:
+    """Two waves of 64 share a row of 128 threads, four warps of 32 take a loop."""
+    waves = kernel_text(generated(programs.row_reduction, "gfx942", [_single(8, 4096)], cols=4096, bm=1))
+    assert re.search(r"(\w+)\[0\] = shared\.\1_partials\[0\] \+ shared\.\1_partials\[1\];", waves)
+    assert "int share" not in waves
+    warps = kernel_text(generated(programs.row_reduction, "sm_90a", [_single(8, 4096)], cols=4096, bm=1))
+    assert "for (int share = 1; share < 4; ++share)" in warps
 
 
 def test_registers_beyond_the_tile_count_as_the_identity() -> None:

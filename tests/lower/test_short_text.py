@@ -179,3 +179,22 @@ def test_numbers_of_the_module_keep_their_names() -> None:
     softmax = load_kernel(f"{EXAMPLES / 'softmax.py'}:softmax")
     text = softmax.emit(target="sm_90a", dims={"N": 4096}).source
     assert "constexpr float kLog2e = 1.442695f;" in text and text.count("1.442695f") == 1
+
+
+def test_a_loop_that_is_unrolled_in_part_says_why() -> None:
+    text = attention("sm_80")
+    assert re.search(r"#pragma unroll 2\n.*\{  // fragments leave registers for few loads at once\n", text)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
+def test_rows_of_a_tile_that_threads_do_not_divide_have_their_name(target: str) -> None:
+    text = load_kernel(str(EXAMPLES / "dequant_gemm.py")).emit(target=target, dims={"M": 16}).source
+    assert re.search(r"if \((S_shared_)?row < kBlockK / kGroup\)", text)
+    assert not re.search(r"row < \d", text)
+
+
+def test_the_only_row_of_a_tile_has_no_variable() -> None:
+    kernel, dims = load_kernel(str(EXAMPLES / "dequant_gemv.py")), {"M": 1, "N": 8192, "K": 8192}
+    text = kernel.emit(target="gfx942", dims=dims, order="mfma", block_M=32, block_N=32).source
+    assert "window.offset(0, column)" in text and "&shared.A_shared[0][8 * (64 * wave" in text
+    assert "row = 0;" not in text

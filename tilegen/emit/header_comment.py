@@ -11,6 +11,7 @@ from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import COLUMNS, NO_BREAK
 from tilegen.ir.types import DType
 from tilegen.model.dialect import SHORT_NAMES, dialect_of
+from tilegen.model.expressions import CExpr, Literal, Operation
 from tilegen.model.kernel import BufferRow, KernelModel, TensorArgument
 
 _TITLE_COLUMN = 87
@@ -118,7 +119,7 @@ def _alike(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def tensor_text(tensor: TensorArgument) -> str:
     """`fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0`."""
-    shape = ", ".join(expression_text(extent) for extent in tensor.shape)
+    shape = ", ".join(map(_extent_text, tensor.shape))
     if tensor.strides is None:
         order = "row-major" if len(tensor.shape) > 1 else "contiguous"
     else:
@@ -133,6 +134,23 @@ def tensor_text(tensor: TensorArgument) -> str:
     if tensor.zeroed:
         parts.append("set to 0 by the launcher")
     return ", ".join([*parts, *tensor.notes])
+
+
+def _extent_text(extent: CExpr) -> str:
+    """An extent; `ceil(M / 128)` for a quotient that is rounded up."""
+    match extent:
+        case Operation(
+            "/",
+            Operation("-", Operation("+", whole, Literal(int() as raised)), Literal(1)),
+            Literal(int() as part),
+        ) if raised == part:
+            return f"ceil({expression_text(whole)} / {part})"
+        case Operation("/", Operation("+", whole, Literal(int() as raised)), Literal(int() as part)) if (
+            raised == part - 1
+        ):
+            return f"ceil({expression_text(whole)} / {part})"
+        case _:
+            return expression_text(extent)
 
 
 _BUFFER_HEADS = ("Buffer", "scope", "shape", "layout (Shape:Stride, elements)", "bytes", "bank conflicts")

@@ -22,13 +22,16 @@ from tilegen.model.expressions import (
     Ternary,
 )
 from tilegen.model.kernel import KernelModel, PointerParameter, ScalarParameter, TensorMap
-from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Declare, Expression, IfC, Return
+from tilegen.model.statements import AssignC, Blank, CStmt, Declare, Expression, IfC, Return
 from tilegen.model.transform import rewritten
 from tilegen.model.walk import names
 
 _STATIC_SHARED_BYTES = 48 * 1024  # more must be asked for: CUDA Programming Guide, "Compute Capabilities"
 _NEGATIONS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-_GRID_LIMITS = ("0x7FFFFFFF", "0xFFFF", "0xFFFF")
+_GRID_LIMITS = {
+    "cuda": ("0x7FFFFFFF", "0xFFFF", "0xFFFF"),
+    "hip": ("0xFFFFFFFF / kThreads", "0xFFFF", "0xFFFF"),  # HIP counts the threads along an axis in 32 bits
+}
 _TILE_LIMIT = "0x7FFF0000"  # of a persistent kernel, whose blocks add the grid's extent to their tile
 
 
@@ -234,7 +237,7 @@ class _Grid:
     def _variable(self) -> list[tuple[Name, CExpr, str]]:
         """Name, value and limit of each extent that is known at the launch only."""
         titles = ("blocks",) if self._flat else ("blocks_x", "blocks_y", "blocks_z")
-        axes = zip(titles, self._extents, _GRID_LIMITS, strict=False)
+        axes = zip(titles, self._extents, _GRID_LIMITS[self._dialect.language], strict=False)
         return [(Name(title), extent, limit) for title, extent, limit in axes if not self._constant(extent)]
 
     def _counts(self) -> list[Name]:
@@ -299,13 +302,7 @@ class _Grid:
             return [IfC(excess, (refuse,), comment="an int counts them, and up to a grid beyond the last")]
         limits = [limit for _, _, limit in self._variable()]
         tests = [Operation(">", count, Name(limit)) for count, limit in zip(counts, limits, strict=True)]
-        statements: list[CStmt] = [IfC(_any(tests), (refuse,), comment="more than a grid holds")]
-        if self._dialect.language == "hip":
-            fixed = (extent for extent in self._extents if self._constant(extent))
-            factors = [factor for factor in (*counts, *fixed, Name("kThreads")) if factor != Literal(1)]
-            statements.append(Comment("HIP counts the threads of a grid in 32 bits"))
-            statements.append(IfC(Operation(">", _joined("*", factors), Name("0xFFFFFFFF")), (refuse,)))
-        return statements
+        return [IfC(_any(tests), (refuse,), comment="more than a grid holds")]
 
     def _nothing_to_do(self) -> list[CStmt]:
         """Returns where there are no blocks."""

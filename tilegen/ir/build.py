@@ -167,11 +167,19 @@ def floordiv(left: Expr | Number, right: Expr | Number) -> Expr:
 def ceildiv(left: Expr | Number, right: Expr | Number) -> Expr:
     """ceil(left / right) for a non-negative left and a positive right."""
     divisor = as_expr(right)
-    if isinstance(divisor, Const) and divisor.name and not isinstance(left, Const):
+    if isinstance(divisor, Const) and _is_named(divisor) and not isinstance(left, Const):
         # Kept as it is written by hand, (N + kBlockN - 1) / kBlockN: folding would lose the divisor's name.
         raised = Binary("+", as_expr(left), divisor, divisor.dtype)
         return floordiv(Binary("-", raised, const(1, divisor.dtype), divisor.dtype), divisor)
     return floordiv(add(left, sub(divisor, 1)), divisor)
+
+
+def _is_named(constant: Const) -> bool:
+    """Whether a constant has a name, or is computed from one that has."""
+    if constant.name or constant.parts is None:
+        return bool(constant.name)
+    _, left, right = constant.parts
+    return _is_named(left) or _is_named(right)
 
 
 def negate(operand: Expr, location: Location = NOWHERE) -> Expr:

@@ -21,6 +21,7 @@ from tilegen.lower.gemm_mfma import hold_row
 from tilegen.lower.parallel import lower_parallel
 from tilegen.lower.threads import coordinate
 from tilegen.lower.tile_copy import lower_tile_copy, rows_name, scaled, window, window_helper
+from tilegen.lower.words import listed
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, StaticCast
 from tilegen.model.kernel import SharedMember
@@ -86,7 +87,7 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
 
 
 def _why_sync(name: str, over: tuple[str, ...]) -> str:
-    return f"{name} lies over {' and '.join(over)}" if over else f"{name} has been read"
+    return f"{name} lies over {listed(over)}" if over else f"{name} has been read"
 
 
 def _repeats(context: Context, copy: Copy) -> bool:

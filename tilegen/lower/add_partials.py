@@ -8,6 +8,7 @@ from tilegen.ir.nodes import AddPartials, Stmt
 from tilegen.lower.accumulator_vectors import AccumulatorVectors, Place
 from tilegen.lower.context import Context
 from tilegen.lower.own_k import own_part
+from tilegen.lower.words import settled
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import CStmt, ForC
@@ -27,7 +28,8 @@ def lower_add_partials(context: Context, statement: Stmt) -> list[CStmt]:
     leave = vectors.leave(_place(context, statement, own))
     take = vectors.take(_place(context, statement, Literal(0)))
     others = _other_parts(context, statement, vectors)
-    return [*vectors.each((leave,)), context.synchronise(), *vectors.each((take, *others))]
+    meeting = context.synchronise(settled([statement.partials.name]))
+    return [*vectors.each((leave,)), meeting, *vectors.each((take, *others))]
 
 
 def _other_parts(context: Context, statement: AddPartials, vectors: AccumulatorVectors) -> list[CStmt]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from math import prod
 
 from tilegen.inference.shared import SharedLayout
@@ -20,9 +21,12 @@ LARGEST_INT = 2**31 - 1
 _CUDA_WORDS = {16: "uint4", 8: "uint2", 4: "u32", 2: "u16"}
 
 
-def global_element(context: Context, buffer: Buffer, indices: Sequence[CExpr]) -> CExpr:
-    """`A[row * K + column]`; the offset is 64 bits wide unless the tensor is sure to be smaller than that."""
-    wide = _may_exceed_int(buffer)
+def global_element(
+    context: Context, buffer: Buffer, indices: Sequence[CExpr], beyond: Sequence[int] = ()
+) -> CExpr:
+    """`A[row * K + column]`; the offset is 64 bits wide unless the tensor is sure to be smaller than that, also where
+    indices lie `beyond` the end of their axes, by so many elements at most."""
+    wide = _may_exceed_int(buffer, beyond)
     if buffer.strides is None:
         offset: CExpr = indices[0]
         for position, (index, extent) in enumerate(zip(indices[1:], buffer.shape[1:], strict=True)):
@@ -54,13 +58,14 @@ def _widened(index: CExpr) -> CExpr:
     return index if c.value_of(index) == 0 else StaticCast("i64", index, functional=True)
 
 
-def _may_exceed_int(buffer: Buffer) -> bool:
+def _may_exceed_int(buffer: Buffer, beyond: Sequence[int]) -> bool:
     if buffer.strides is not None:
         return True
     if buffer.rank < 2:
         return False
     extents = [extent.value if isinstance(extent, Const) else None for extent in buffer.shape]
-    return None in extents or prod(int(extent or 0) for extent in extents) > LARGEST_INT
+    reached = (int(extent or 0) + past for extent, past in zip_longest(extents, beyond, fillvalue=0))
+    return None in extents or prod(reached) > LARGEST_INT
 
 
 def shared_element_at(

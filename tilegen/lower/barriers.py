@@ -37,6 +37,7 @@ from tilegen.ir.walk import subexpressions
 from tilegen.lower.context import Context
 from tilegen.lower.matrix_store import matrices_of
 from tilegen.lower.tensor_touches import Tensors, TensorTouches, tensors_of
+from tilegen.lower.words import settled
 from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
 from tilegen.schedule.analysis import each_statement, loaded, reads, writes
@@ -49,6 +50,23 @@ Touch = tuple[Fragment, tuple[Expr, ...]] | None
 position; None where that is not known, or where several threads touch an element."""
 Touches = dict[str, tuple[Touch, ...]]  # by buffer
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A barrier: what threads have `written` and `read` by then, which is why they must meet; with `fence` their stores
+    become visible to tensor cores, too."""
+
+    fence: bool = False
+    written: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+
+    def joined(self, other: Meeting | None) -> Meeting:
+        """With the reasons of another one."""
+        if other is None:
+            return self
+        written = tuple(dict.fromkeys((*other.written, *self.written)))
+        return Meeting(self.fence, written, tuple(dict.fromkeys((*other.read, *self.read))))
 
 
 @dataclass(slots=True)
@@ -87,14 +105,15 @@ def _join(into: dict[str, tuple[T, ...]], more: dict[str, tuple[T, ...]]) -> Non
         into[name] = tuple(dict.fromkeys((*into.get(name, ()), *touches)))
 
 
-def _meet(earlier: Touches, now: Touches) -> bool:
-    """Whether some thread may touch an element that another one touched."""
-    return any(
-        one is None or one != other
-        for name, touches in now.items()
-        for one in touches
-        for other in earlier.get(name, ())
+def _met(earlier: Touches, *now: Touches) -> tuple[str, ...]:
+    """The buffers of which some thread may touch an element that another one touched."""
+    found = (
+        name
+        for touched in now
+        for name, touches in touched.items()
+        if any(one is None or one != other for one in touches for other in earlier.get(name, ()))
     )
+    return tuple(dict.fromkeys(found))
 
 
 def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
@@ -103,19 +122,21 @@ def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
         context.barriers = place_barriers(
             context.program.kernel, context.decisions, context.plan, context.target
         )
-    fence = context.barriers.get(statement)
-    if fence is None:
+    meeting = context.barriers.get(statement)
+    if meeting is None:
         return []
     out: list[CStmt] = []
-    if fence and context.target.has("wgmma"):
+    if meeting.fence and context.target.has("wgmma"):
         context.primitive("fence_proxy_async")
         out.append(Expression(c.call("fence_proxy_async")))
-    return [*out, context.synchronise()]
+    return [*out, context.synchronise(settled(meeting.written, meeting.read))]
 
 
-def place_barriers(kernel: Kernel, decisions: Decisions, plan: Plan, target: Target) -> PerNode[Stmt, bool]:
-    """The statements that a barrier must precede; True where it must also make the threads' stores visible to tensor
-    cores, which read shared memory through the asynchronous proxy (PTX ISA, "Async proxy").
+def place_barriers(
+    kernel: Kernel, decisions: Decisions, plan: Plan, target: Target
+) -> PerNode[Stmt, Meeting]:
+    """The statements that a barrier must precede; with a fence where it must also make the threads' stores visible to
+    tensor cores, which read shared memory through the asynchronous proxy (PTX ISA, "Async proxy").
 
     Buffers that a pipeline hands over are its own business, and in a warp-specialised kernel everything but scratch
     buffers is the consumers'."""
@@ -197,7 +218,7 @@ class _Placement:
         self.carries = carries
         self.hoists = True  # what a loop needs once goes in front of it
         self.rings: PerNode[For, Touches] = PerNode()
-        self.barriers: PerNode[Stmt, bool] = PerNode()
+        self.barriers: PerNode[Stmt, Meeting] = PerNode()
 
     def block(self, statements: tuple[Stmt, ...], pending: _Pending) -> None:
         for statement in statements:
@@ -220,9 +241,7 @@ class _Placement:
                 pending.clear()
             case For() if statement in self.rings:
                 ring = self.rings[statement]
-                if statement in self.barriers or _meet(pending.read, ring):
-                    self.barriers[statement] = False
-                    pending.clear()
+                self.meet(statement, Meeting(read=_met(pending.read, ring)), pending)
                 skipped = pending.copy()
                 # Each iteration begins with the barrier behind which its tile has landed.
                 pending.clear(fences_proxy(statement, self.decisions))
@@ -239,12 +258,25 @@ class _Placement:
         """What every thread reads to see which way it goes."""
         now: Touches = {b.name: (None,) for b in loaded(statement.condition) if self._is_shared(b)}
         tensors = self.tensors.evaluated(statement.condition)
-        hazard = _meet(pending.written, now) or self.tensors.meet(pending.tensors, tensors)
-        if statement in self.barriers or hazard:
-            self.barriers[statement] = False
-            pending.clear()
+        written, read = self._tensors_met(pending.tensors, tensors)
+        self.meet(statement, Meeting(False, (*_met(pending.written, now), *written), read), pending)
         _join(pending.read, now)
         _join(pending.tensors, tensors)
+
+    def meet(self, statement: Stmt, meeting: Meeting, pending: _Pending) -> None:
+        """A barrier before the statement if there is a reason for it, now or when it was seen before."""
+        before = self.barriers.get(statement)
+        if before is not None or meeting.written or meeting.read:
+            self.barriers[statement] = meeting.joined(before)
+            pending.clear(meeting.fence)
+
+    def _tensors_met(
+        self, earlier: TensorTouches, now: TensorTouches
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The tensors that were written, and those that were read, by other threads than those that touch them now."""
+        met = [name for name, touches in now.items() if self.tensors.meet(earlier, {name: touches})]
+        written = [name for name in met if any(touch.kind != "load" for touch in earlier[name])]
+        return tuple(written), tuple(name for name in met if name not in written)
 
     def _is_shared(self, buffer: Buffer) -> bool:
         return buffer.scope == "shared" and self.tracked(buffer.name)
@@ -266,12 +298,14 @@ class _Placement:
         all iterations."""
         own = self.barriers_of(loop, _Pending())
         added = [(at, fence) for at, fence in self.barriers_of(loop, pending).items() if at not in own]
-        if loop in self.barriers or added:
-            fenced = any(fence for _, fence in added) or bool(self.barriers.get(loop))
-            self.barriers[loop] = fenced
-            pending.clear(fenced)
+        before = self.barriers.get(loop)
+        fenced = any(meeting.fence for _, meeting in added) or (before is not None and before.fence)
+        together = Meeting(fenced)
+        for _, meeting in added:
+            together = together.joined(meeting)
+        self.meet(loop, together, pending)
 
-    def barriers_of(self, loop: For, pending: _Pending) -> PerNode[Stmt, bool]:
+    def barriers_of(self, loop: For, pending: _Pending) -> PerNode[Stmt, Meeting]:
         """The barriers in a loop that begins so."""
         found, self.barriers = self.barriers, self.barriers.copy()
         self.hoists = False  # a trial: where barriers of inner loops stand is seen when they are placed
@@ -288,15 +322,13 @@ class _Placement:
     def leaf(self, statement: Stmt, pending: _Pending) -> None:
         now_read, now_written = self._touches(statement)
         through: Touches = dict.fromkeys(self._scratch(statement), (None,))
-        hazard = any(_meet(pending.written, now) for now in (now_read, now_written, through))
-        hazard |= any(_meet(pending.read, now) for now in (now_written, through))
         asynchronous = reads_asynchronously(statement, self.decisions)
-        hazard |= asynchronous and any(name in pending.unfenced for name in now_read)
         tensors = self._tensors_touched(statement)
-        hazard |= self.tensors.meet(pending.tensors, tensors)
-        if statement in self.barriers or hazard:
-            self.barriers[statement] = asynchronous
-            pending.clear(asynchronous)
+        written, read = self._tensors_met(pending.tensors, tensors)
+        unfenced = [name for name in now_read if asynchronous and name in pending.unfenced]
+        written = (*_met(pending.written, now_read, now_written, through), *unfenced, *written)
+        read = (*_met(pending.read, now_written, through), *read)
+        self.meet(statement, Meeting(asynchronous, written, read), pending)
         if through:
             pending.clear()  # the statement has a barrier of its own, between filling its scratch and reading it
             _join(pending.read, through)

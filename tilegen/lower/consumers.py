@@ -23,7 +23,7 @@ from tilegen.lower.shared_hazards import SharedHazards
 from tilegen.lower.skewed_loop import lower_skewed
 from tilegen.lower.statements import after_loop, quoted, remark
 from tilegen.lower.tiles import cluster_constant, persistent_tiles
-from tilegen.lower.tma_store import lower_staged_store
+from tilegen.lower.tma_store import lower_staged_store, warpgroup_sync
 from tilegen.lower.uniform import uniform_load
 from tilegen.lower.words import listed
 from tilegen.model import build as c
@@ -219,7 +219,7 @@ class Consumers:
         if self.hazards.threaten(statement, under_way):
             if any(name in under_way for name in _shared(writes(statement))):
                 out += self.settle(len(self.outstanding))
-            out += self.hazards.meet(statement)
+            out += self.hazards.meet(statement, under_way)
         return out
 
     def chained(self, statement: Stmt, group: Group) -> bool:
@@ -292,16 +292,7 @@ class Consumers:
         buffers = listed([name for hand_over in hand_overs for name in hand_over.buffers])
         if all(hand_over.by_warps for hand_over in hand_overs):
             return [Expression(c.call("__syncwarp"), comment=f"all lanes have read {buffers}")]
-        self.context.primitive("named_barrier_sync")
-        base = self.context.constant(
-            "kWarpgroupBarrier", 2, "the first of one barrier for each consumer warpgroup"
-        )
-        identifier = (
-            base if self.context.plan.consumers == 1 else c.add(base, self.context.threads.name("consumer"))
-        )
-        size = self.context.constant("kWarpgroup", 128, "threads")
-        comment = f"all its threads have read {buffers}"
-        return [Expression(c.call("named_barrier_sync", identifier, size), comment=comment)]
+        return warpgroup_sync(self.context, f"all its threads have read {buffers}")
 
     # ------------------------------------------------------------------------------------- pipelined loops
 

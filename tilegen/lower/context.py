@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.ir.expressions import Const
@@ -20,6 +21,9 @@ from tilegen.model.kernel import Constant, SharedMember, StaticAssert, TensorArg
 from tilegen.model.statements import Blank, Comment, CStmt, Expression
 from tilegen.schedule.plan import Plan
 from tilegen.target import Target
+
+if TYPE_CHECKING:
+    from tilegen.lower.barriers import Meeting
 
 _LARGEST_INT = 2**31 - 1
 
@@ -85,7 +89,7 @@ class Context:
     scratch: dict[str, TensorArgument] = field(
         default_factory=dict
     )  # device memory that the kernel needs beside the program's tensors
-    barriers: PerNode[Stmt, bool] | None = None  # see tilegen.lower.barriers
+    barriers: PerNode[Stmt, Meeting] | None = None  # see tilegen.lower.barriers
     aligned: dict[str, int] = field(
         default_factory=dict
     )  # bytes that vector accesses want of register arrays
@@ -170,16 +174,17 @@ class Context:
 
     # ------------------------------------------------------------------------------------- threads
 
-    def synchronise(self) -> CStmt:
-        """A barrier of all computing threads, for shared memory."""
+    def synchronise(self, comment: str = "") -> CStmt:
+        """A barrier of all computing threads, for shared memory; the comment says what they have done by then."""
         if self.plan.kind == "warp_specialised":
             self.primitive("named_barrier_sync")
             barrier = self.constant("kConsumerBarrier", 1, "of all consumers; barrier 0 is __syncthreads")
-            return Expression(c.call("named_barrier_sync", barrier, self.computing_threads()))
+            meeting = c.call("named_barrier_sync", barrier, self.computing_threads())
+            return Expression(meeting, comment=comment)
         if self.target.language == "hip":
             self.primitive("block_sync_lds")
-            return Expression(c.call("block_sync_lds"))
-        return Expression(c.call("__syncthreads"))
+            return Expression(c.call("block_sync_lds"), comment=comment)
+        return Expression(c.call("__syncthreads"), comment=comment)
 
     def computing_threads(self) -> CExpr:
         """How many threads compute, by name."""

@@ -83,7 +83,8 @@ def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
 def _in_tile(context: Context, copy: Copy, layout: SharedLayout, chunks: _Chunks) -> CExpr:
     buffer = copy.target.buffer
     if buffer.rank > 1:
-        return c.operation("<", chunks.row, layout.rows)
+        ends = shared_tiles.axis_ends(context, buffer, (layout.rows, layout.columns))
+        return c.operation("<", chunks.row, ends[0])
     return c.operation("<", chunks.column, shared_tiles.extent_constants(context, buffer)[0])
 
 

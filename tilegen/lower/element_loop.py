@@ -28,6 +28,7 @@ from tilegen.lower.matrix_store import matrix_store
 from tilegen.lower.packed import packed_values
 from tilegen.lower.quad_store import quad_store
 from tilegen.lower.vector_copy import vector_copy
+from tilegen.lower.words import settled
 from tilegen.model.expressions import Literal
 from tilegen.model.statements import CStmt, Declare, ForC, Scope
 from tilegen.schedule.registers import fragment_registers
@@ -50,7 +51,7 @@ def lower_loop(
     for name, scratch in exchanges.items():
         out += _fill_scratch(context, name, scratch)
     if exchanges:
-        out.append(context.synchronise())
+        out.append(context.synchronise(settled([scratch.name for scratch in exchanges.values()])))
     for whole in () if exchanges or outer else (matrix_store, quad_store):
         code = whole(context, loop, partition)
         if code is not None:
@@ -63,7 +64,8 @@ def lower_loop(
     nest = names.nest(body)
     limit = _unroll_limit(access)
     if limit is not None:
-        nest = [replace(code, unroll=limit) if isinstance(code, ForC) else code for code in nest]
+        why = "fragments leave registers for few loads at once"
+        nest = [replace(code, unroll=limit, comment=why) if isinstance(code, ForC) else code for code in nest]
     declares = any(isinstance(statement, Declare) for statement in nest)
     return [*out, Scope(tuple(nest))] if declares else [*out, *nest]
 

@@ -90,6 +90,11 @@ def _producer_lines(plan: Plan) -> list[str]:
         ]
         parts.append(f"{listed(stages)} ahead of loop {loop}")
     lines = [f"producer: TMA to {', '.join(parts)}"] if parts else []
+    if plan.multicasts:
+        shared = listed([multicast.buffer for multicast in plan.multicasts])
+        lines.append(
+            f"producer: a block loads 1/{plan.cluster_size} of {shared}, for all blocks of its cluster"
+        )
     if plan.draws_tiles:
         lines.append(
             "producer: draws the block's next tile from tile_counter, ahead of its loads for this one"

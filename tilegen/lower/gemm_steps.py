@@ -17,6 +17,7 @@ from tilegen.lower.gemm_mfma import (
     read_operand,
     steps_of,
 )
+from tilegen.lower.words import counted, listed
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Literal, Name
 from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC
@@ -97,7 +98,11 @@ class GemmSteps:
         self.context.primitive("schedule")
         turns = max(1, min(mfmas, max(reads, writes, loads)))
         each = (turns, *(-(-count // turns) for count in (reads, writes, loads)), max(1, mfmas // turns))
-        return Expression(c.call("schedule", template=each))
+        kinds = zip((reads, writes, loads), ("LDS read", "LDS write", "load"), strict=True)
+        memory = listed([counted(count, kind) for count, kind in kinds if count])
+        return Expression(
+            c.call("schedule", template=each), comment=f"{memory} among {counted(mfmas, 'MFMA')}"
+        )
 
     def steps_ahead(self, count: int, stage: CExpr) -> list[CStmt]:
         """`count` steps: the operands of the next are read while this one multiplies."""
@@ -127,12 +132,6 @@ class GemmSteps:
         writes = sum(t.blocks * (t.piece if t.transposes else 1) for t in transfers)
         return writes, sum(t.loads for t in transfers)
 
-    def what_advances(self) -> str:
-        k = self.pipeline.head.variable
-        through = any(not carrier.direct for carrier in self.pipeline.carriers)
-        registers = f", tile {k} + 2 to registers" if through else ""
-        return f"Tile {k} + 1 to LDS{registers}, under the steps of tile {k}"
-
     def double(self) -> list[CStmt]:
         """Two LDS tiles: one barrier, behind which the last step still multiplies."""
         pipeline = self.pipeline
@@ -142,7 +141,7 @@ class GemmSteps:
         k = pipeline.head.variable
         return [
             Declare("int", "stage", pipeline.stage_of(), const=True),
-            Comment(self.what_advances()),
+            Comment(f"{pipeline.what_advances()}, under the steps of tile {k}"),
             *pipeline.advance(),
             *self.context.comment(self.gemm.location),
             *self.steps_ahead(last, stage),
@@ -171,7 +170,7 @@ class GemmSteps:
             self.schedule(last * self.reads, 0, 0, max(1, (last - 1) * self.mfmas)),
             pipeline.synchronise(f"every wave has read tile {k}"),
             Blank(),
-            Comment(f"Tile {k} + 1 to LDS, tile {k} + 2 to registers"),
+            Comment(pipeline.what_advances()),
             *pipeline.store(Literal(0)),
             *loads[:early],
             self.multiply(Literal((last - 1) % 2), Literal(last - 1)),

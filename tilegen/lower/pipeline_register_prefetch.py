@@ -260,14 +260,15 @@ class Pipeline:
     def prologue(self) -> list[CStmt]:
         """The first tile in LDS, the second in registers."""
         start = self.head.start
-        through = any(not carrier.direct for carrier in self.carriers)
-        second = ", the second to registers" if through else ""
-        out: list[CStmt] = [Blank(), Comment(f"Prologue: the first tile to LDS{second}")]
+        second = ", the second to registers" if self.through_registers else ""
+        past = "what is not there reads as 0 through the range check, and nothing multiplies it."
+        first = f"Prologue: the first tile to LDS{second}. Loads run on past the last tile: {past}"
+        out: list[CStmt] = [Blank(), Comment(first)]
         out += self.load(start)
         if self.reused():
             out.append(self.synchronise("every wave has left the tiles of before"))
         out += [*self.load_direct(start, Literal(0)), *self.store(Literal(0)), *self.load(c.add(start, 1))]
-        return [*out, *self.landed(), self.synchronise()]
+        return [*out, *self.landed(), self.synchronise("the first tile is in LDS")]
 
     def reused(self) -> bool:
         """Whether LDS may be in use when the loop begins: it runs again, or something before it used the same bytes."""
@@ -278,21 +279,30 @@ class Pipeline:
     def general(self) -> list[CStmt]:
         """Any statements between the loads: one barrier an iteration with two LDS tiles, two with one."""
         ahead = c.add(self.variable, 2)
-        double = self.stages > 1
+        k = self.head.variable
+        advances = Comment(self.what_advances())
         first: list[CStmt] = []
         last: list[CStmt] = []
-        if double:
-            first.append(Declare("int", "stage", self.stage_of(), const=True))
-            first += self.advance()
+        if self.stages > 1:
+            first += [Declare("int", "stage", self.stage_of(), const=True), advances, *self.advance()]
             last += self.landed()
-            last.append(self.synchronise(f"tile {self.head.variable} has been read, the next is in LDS"))
+            last.append(self.synchronise(f"tile {k} has been read, tile {k} + 1 is in LDS"))
             self.open_rings(Name("stage"))
         else:
-            last.append(self.synchronise(f"every wave has read tile {self.head.variable}"))
-            last += [*self.store(Literal(0)), *self.load(ahead), self.synchronise("the next tile is in LDS")]
+            last += [self.synchronise(f"every wave has read tile {k}"), Blank(), advances]
+            last += [*self.store(Literal(0)), *self.load(ahead), self.synchronise(f"tile {k} + 1 is in LDS")]
         body = lower_statements(self.context, self.rest())
         self.close_rings()
         return [self.loop_of([*first, *body, Blank(), *last])]
+
+    @property
+    def through_registers(self) -> bool:
+        """Whether a tile goes to LDS by way of registers."""
+        return any(not carrier.direct for carrier in self.carriers)
+
+    def what_advances(self) -> str:
+        k = self.head.variable
+        return f"Tile {k} + 1 to LDS{f', tile {k} + 2 to registers' if self.through_registers else ''}"
 
     def advance(self) -> list[CStmt]:
         """With two LDS tiles: the next tile to the other one, the tile after it to registers."""

@@ -20,7 +20,7 @@ from tilegen.inference.reduction import (
 )
 from tilegen.inference.vector_access import starts_aligned
 from tilegen.ir import build
-from tilegen.ir.expressions import BinaryOp, Expr, Load, Var
+from tilegen.ir.expressions import BinaryOp, Const, Expr, Load, Var
 from tilegen.ir.nodes import Buffer, For, ParallelFor, Reduce, ReduceOp, Stmt, Store
 from tilegen.ir.traversal import children
 from tilegen.ir.types import bool_
@@ -32,6 +32,7 @@ from tilegen.lower.element_loop import lower_loop
 from tilegen.lower.element_names import element_names
 from tilegen.lower.identity import identity
 from tilegen.lower.scalar import dialect, scalar
+from tilegen.lower.words import settled
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC, Scope
@@ -319,7 +320,7 @@ def _across_warps(reduction: Reduction) -> list[CStmt]:
     scratch = next(buffer for buffer in context.decisions.scratch if buffer.name == name)
     if all(member.name != name for member in context.members):
         context.members.append(shared_tiles.buffer_member(context, scratch, (1, Literal(1))))
-    rows = math.prod(reduction.result.tile)
+    rows = _rows(reduction)
     flat: Expr = build.const(0)
     for index, extent in zip(reduction.kept(), reduction.result.tile, strict=True):
         flat = build.add(build.mul(flat, extent), index)
@@ -338,25 +339,33 @@ def _across_warps(reduction: Reduction) -> list[CStmt]:
         )
     )
     assert leave is not None
-    sequential = Var("share", role="loop")
-    again = build.add(build.mul(sequential, rows), flat)
-    one = build.const(1)
-    gather: tuple[Stmt, ...] = (
-        _assign(reduction, Load(scratch, (flat,))),
-        For(
-            sequential,
-            one,
-            build.const(reduction.steps.shares),
-            one,
-            "unroll",
-            (_assign(reduction, reduction.combine(_old(reduction), Load(scratch, (again,)))),),
-        ),
-    )
     return [
         *lower_loop(context, leave, partials),
-        context.synchronise(),
-        *_over_result(reduction, gather),
+        context.synchronise(settled([scratch.name])),
+        *_over_result(reduction, _gather(reduction, scratch, rows, flat)),
     ]
+
+
+def _rows(reduction: Reduction) -> Expr:
+    """Elements of the result, under the name of the parameter that says them."""
+    match reduction.target.shape:
+        case (Const(int() as extent) as rows,) if (extent,) == reduction.result.tile:
+            return rows
+        case _:
+            return build.const(math.prod(reduction.result.tile))
+
+
+def _gather(reduction: Reduction, scratch: Buffer, rows: Expr, flat: Expr) -> tuple[Stmt, ...]:
+    """The result of the partial results that the warps left."""
+    first, one = Load(scratch, (flat,)), build.const(1)
+    if reduction.steps.shares == 2:
+        second = Load(scratch, (build.add(rows, flat),))
+        return (_assign(reduction, reduction.combine(first, second)),)
+    share = Var("share", role="loop")
+    other = Load(scratch, (build.add(build.mul(share, rows), flat),))
+    join = _assign(reduction, reduction.combine(_old(reduction), other))
+    shares = build.const(reduction.steps.shares)
+    return (_assign(reduction, first), For(share, one, shares, one, "unroll", (join,)))
 
 
 def _finish(reduction: Reduction) -> list[CStmt]:
@@ -385,6 +394,6 @@ def _pass_on(reduction: Reduction, scratch: Buffer) -> list[CStmt]:
     assert take is not None
     return [
         *lower_loop(context, store_loop(reduction.partial, scratch), reduction.result),
-        context.synchronise(),
+        context.synchronise(settled([scratch.name])),
         *lower_loop(context, take, context.decisions.fragment(target)),
     ]

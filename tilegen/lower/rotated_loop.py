@@ -44,7 +44,7 @@ def rotated_loop(
         context.ring_stage.pop(name)
     parameters = (("int", "slot"), ("int", "stage"), ("int", "step"))
     pending = c.expr(0) if context.plan.stages[loop] == 2 else c.sub(depth, 2)
-    landed: list[CStmt] = [Expression(c.call("cp_async_wait", template=(pending,))), context.synchronise()]
+    wait = Expression(c.call("cp_async_wait", template=(pending,)))
     ahead, kk = f"{head.variable}_ahead", Name("kk")
     freed = Ternary(c.operation(">", "stage", 0), c.sub("stage", 1), c.sub(depth, 1))
     start_loads: list[CStmt] = []
@@ -63,7 +63,11 @@ def rotated_loop(
         IfC(
             c.operation("<", c.add(kk, 1), steps),
             (Expression(c.call(operands, c.mod(c.add(kk, 1), 2), "stage", c.add(kk, 1))),),
-            (*landed, Expression(c.call(operands, 0, following, 0))),
+            (
+                wait,
+                context.synchronise("the next tile has landed"),
+                Expression(c.call(operands, 0, following, 0)),
+            ),
             comment="one step of 16 k ahead; at the end of the tile, in the next one, or in the last one again",
         ),
         *start_loads,
@@ -84,7 +88,8 @@ def rotated_loop(
         Comment("Reads the operands of one step of 16 k from a stage into a slot of registers"),
         Declare("auto", operands, Lambda(parameters, tuple(reads)), const=True),
         Blank(),
-        *landed,
+        wait,
+        context.synchronise("the first tile has landed"),
         first if head.runs else IfC(head.condition, (first,)),
         Declare("int", "stage", Literal(0)),
         ForC(head.variable, head.start, head.stop, tuple(body), unroll=1, comment=head.comment),

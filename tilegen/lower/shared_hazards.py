@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tilegen.ir.nodes import AddPartials, Buffer, For, If, Persistent, Stmt
 from tilegen.lower.barriers import reads_asynchronously
 from tilegen.lower.context import Context
+from tilegen.lower.words import settled
 from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
 from tilegen.schedule.analysis import each_statement, reads, writes
@@ -59,13 +60,18 @@ class SharedHazards:
             or (self._asynchronous(statement) and any(name in self.unfenced for name in loads))
         )
 
-    def meet(self, statement: Stmt) -> list[CStmt]:
-        """The barrier before the statement."""
+    def meet(self, statement: Stmt, under_way: tuple[str, ...]) -> list[CStmt]:
+        """The barrier before the statement; tensor cores have read what was `under_way`."""
+        loads, stores = _shared(reads(statement)), _shared(writes(statement))
+        touched = dict.fromkeys((*loads, *stores))
+        behind = self.written if not self._asynchronous(statement) else {**self.written, **self.unfenced}
+        written = [name for name in touched if name in behind]
+        read = [name for name in stores if name in self.read or name in under_way]
         fence = [self._fence()] if self._asynchronous(statement) else []
         self.written.clear()
         self.read.clear()
         self.read_rings.clear()
-        return [*fence, self.context.synchronise()]
+        return [*fence, self.context.synchronise(settled(written, read))]
 
     def state(self) -> State:
         """What is pending, to be compared at the end of a loop's iteration."""
@@ -92,12 +98,14 @@ class SharedHazards:
         before its threads meet anyway."""
         written, read = before
         pending = [n for n in self.written if n not in written] + [n for n in self.read if n not in read]
-        if not any(name in pending for name in _touched_before_meeting(body)):
+        again = [name for name in dict.fromkeys(_touched_before_meeting(body)) if name in pending]
+        if not again:
             return []
+        over = settled([n for n in again if n not in self.read], [n for n in again if n in self.read])
         self.written.clear()
         self.read.clear()
         fence = [self._fence()] if self._read_asynchronously() else []
-        return [*fence, self.context.synchronise()]
+        return [*fence, self.context.synchronise(over)]
 
     def _asynchronous(self, statement: Stmt) -> bool:
         """Whether the statement's shared tiles are read through the asynchronous proxy."""

@@ -20,6 +20,14 @@ def extent_constants(context: Context, buffer: Buffer) -> tuple[CExpr, ...]:
     return tuple(context.literal(e) if isinstance(e, Const) else Literal(0) for e in buffer.shape)
 
 
+def axis_ends(context: Context, buffer: Buffer, counts: tuple[int, ...]) -> list[CExpr]:
+    """These counts along the tile's axes, under its extents' names where they count elements."""
+    if len(counts) != buffer.rank:
+        return list(map(Literal, counts))
+    named = zip(counts, buffer.extents, extent_constants(context, buffer), strict=True)
+    return [name if count == extent else Literal(count) for count, extent, name in named]
+
+
 def group_columns(context: Context, layout: SharedLayout, columns: CExpr) -> CExpr:
     """The columns of one group; the whole row's constant where there is one group."""
     if layout.groups == 1:

@@ -16,6 +16,7 @@ from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, 
 from tilegen.schedule.tile_copy import TileCopy, tile_copy
 
 FULL_ACCESS = 16  # bytes
+TILES_AHEAD = 2  # of a pipelined loop: one in LDS, one in registers
 
 
 def lower_tile_copy(context: Context, copy: Copy) -> list[CStmt] | None:
@@ -76,7 +77,10 @@ def window(
     if within is not None:
         rows = Ternary(within, rows, Literal(0))
     context.note_vector(FULL_ACCESS, buffer)
-    value = Braces((Prefix("&", global_element(context, buffer, offsets)), rows, columns, pitch))
+    # The last iterations load tiles that are not there.
+    beyond = [TILES_AHEAD * extent for extent in region.shape]
+    origin = global_element(context, buffer, offsets, beyond)
+    value = Braces((Prefix("&", origin), rows, columns, pitch))
     return [
         Declare(f"TileWindow<{element}>", name, value, const=True),
         Declare(
@@ -110,32 +114,33 @@ def load(context: Context, tile: TileCopy, registers: str, within: CExpr | None 
     name = "window"
     out = window(context, source, name, rows_name(context, tile.copy.target.buffer), within)
     blocks: CExpr = Name("i") if transfer.blocks > 1 else Literal(0)
-    row: CExpr = Name("r") if transfer.rows > 1 else Literal(0)
-    position = (blocks, row, Literal(0)) if transfer.transposes else (blocks, Literal(0))
-    place = [coordinate(transfer.fragment, axis, position, context.threads) for axis in (0, 1)]
-    place_names = ("row", "column")
-    target = _register(tile, registers, blocks, row)
+    run: CExpr = Name("r") if transfer.rows > 1 else Literal(0)
+    position = (blocks, run, Literal(0)) if transfer.transposes else (blocks, Literal(0))
+    coordinates = [coordinate(transfer.fragment, axis, position, context.threads) for axis in (0, 1)]
+    (row_declared, row), (column_declared, column) = map(_declared, ("row", "column"), coordinates)
+    target = _register(tile, registers, blocks, run)
     vector = vector_type(source.buffer.dtype, transfer.piece, "hip")
     context.primitive("buffer_load", bytes=tile.access_bytes)
     bits = 8 * tile.access_bytes
     if tile.access_bytes == FULL_ACCESS:
-        offset = c.call(c.member(name, "offset"), *place_names)
+        offset = c.call(c.member(name, "offset"), row, column)
         value = c.call(f"buffer_load_b{bits}", f"{name}_resource", offset, template=(vector,))
     else:
         window_helper(context, load_bytes=tile.access_bytes)
-        value = c.call(f"load_row_b{bits}", name, f"{name}_resource", *place_names, template=(vector,))
-    body: list[CStmt] = [
-        *(
-            Declare("int", known, value_of, const=True)
-            for known, value_of in zip(place_names, place, strict=True)
-        ),
-        AssignC(target, value),
-    ]
+        value = c.call(f"load_row_b{bits}", name, f"{name}_resource", row, column, template=(vector,))
+    body: list[CStmt] = [*row_declared, *column_declared, AssignC(target, value)]
     if transfer.rows > 1:
         body = [ForC("r", Literal(0), Literal(transfer.rows), tuple(body), unroll=True)]
     if transfer.blocks > 1:
         body = [ForC("i", Literal(0), Literal(transfer.blocks), tuple(body), unroll=True)]
     return [*out, *body]
+
+
+def _declared(name: str, value: CExpr) -> tuple[list[CStmt], CExpr]:
+    """A coordinate under a name, with its declaration; a number needs neither."""
+    if isinstance(value, Literal):
+        return [], value
+    return [Declare("int", name, value, const=True)], Name(name)
 
 
 def load_to_lds(context: Context, tile: TileCopy, within: CExpr | None = None) -> list[CStmt]:
@@ -197,13 +202,14 @@ def _store_rows(context: Context, tile: TileCopy, registers: str) -> CStmt:
     if buffer.rank == 1:
         element = c.index(target, c.mul(transfer.piece, chunk))
     else:
-        body.append(Declare("int", "row", row, const=True))
-        element = lds_tile.place(target, layout, Name("row"), chunk)
+        declared, row = _declared("row", row)
+        body += declared
+        element = lds_tile.place(target, layout, row, chunk)
     store_value = AssignC(
         as_vector(element, buffer.dtype, transfer.piece, "hip"),
         _register(tile, registers, blocks, Literal(0)),
     )
-    body.append(_inside(tile, (row if buffer.rank == 1 else Name("row"), chunk), units, store_value))
+    body.append(_inside(context, tile, (row, chunk), units, store_value))
     return _loop("i", transfer.blocks, body)
 
 
@@ -227,7 +233,7 @@ def _store_transposed(context: Context, tile: TileCopy, registers: str) -> CStmt
         Declare("int", "row", row, const=True),
         Declare("int", "first", first, const=True, comment=f"of {run} elements of the row"),
         Declare(vector, "elements", values, const=True),
-        _inside(tile, (Name("first"), Name("row")), fragment, store_value),
+        _inside(context, tile, (Name("first"), Name("row")), fragment, store_value),
     ]
     inner = ForC("n", Literal(0), Literal(transfer.piece), tuple(body), unroll=True)
     return _loop("i", transfer.blocks, [inner])
@@ -247,11 +253,14 @@ def scaled(fragment: Fragment, axis: int, unit: int) -> Fragment:
     )
 
 
-def _inside(tile: TileCopy, place: tuple[CExpr, CExpr], units: Fragment, statement: CStmt) -> CStmt:
+def _inside(
+    context: Context, tile: TileCopy, place: tuple[CExpr, CExpr], units: Fragment, statement: CStmt
+) -> CStmt:
     """The statement, guarded where the threads do not divide the tile."""
     fragment = tile.transfer.fragment
+    ends = shared_tiles.axis_ends(context, tile.copy.target.buffer, units.tile)
     conditions = [
-        c.operation("<", position, units.tile[axis])
+        c.operation("<", position, ends[axis])
         for axis, position in enumerate(place)
         if fragment.padded[axis] > fragment.tile[axis]
     ]

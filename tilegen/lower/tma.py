@@ -12,8 +12,8 @@ from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import extent_expression, scalar
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name
-from tilegen.model.kernel import TensorMap
+from tilegen.model.expressions import CExpr, Literal, Name, Operation
+from tilegen.model.kernel import Constant, TensorMap
 from tilegen.model.statements import CStmt, Declare, Expression, ForC
 from tilegen.schedule.analysis import each_statement, reads, writes
 
@@ -168,6 +168,13 @@ def _folded(context: Context, region: Region, layout: SharedLayout, extents: tup
     return Boxes(parameter, (Literal(0), *reversed(offsets[:-1]), first))
 
 
+def _cluster_mask(context: Context, size: Name) -> Name:
+    """A constant with a bit for each block of a cluster of this size."""
+    mask = Operation("-", Operation("<<", Literal(1), size), Literal(1))
+    made = Constant("kClusterMask", mask, "int", "a bit for each block of a cluster")
+    return Name(context.constants.setdefault(made.name, made).name)
+
+
 def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
     """One thread's code that starts the loads of a tile; `barrier` gets its bytes. Of a tile that a cluster shares each
     block loads its share, for all."""
@@ -189,11 +196,7 @@ def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
     first: tuple[CExpr, CExpr] | None = None
     if shared is not None:
         size = context.constant("kCluster", context.plan.cluster_size, "blocks that share loads")
-        extra = (
-            context.constant(
-                "kClusterMask", (1 << context.plan.cluster_size) - 1, "a bit for each block of a cluster"
-            ),
-        )
+        extra = (_cluster_mask(context, size),)
         if shared.by == "rows":
             share = c.operation("/", extents[-2], size)
             rows = (share, layout.rows // context.plan.cluster_size)

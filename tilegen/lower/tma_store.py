@@ -75,13 +75,14 @@ def lower_staged_store(context: Context, copy: Copy | AtomicTile) -> list[CStmt]
     return out
 
 
-def warpgroup_sync(context: Context) -> list[CStmt]:
+def warpgroup_sync(context: Context, comment: str = "") -> list[CStmt]:
     """A barrier of one consumer warpgroup."""
     context.primitive("named_barrier_sync")
-    base = context.constant("kWarpgroupBarrier", 2, "the first of one barrier for each consumer warpgroup")
+    said = "of the first consumer warpgroup; 0 is __syncthreads, 1 of all consumers"
+    base = context.constant("kWarpgroupBarrier", 2, said)
     identifier = base if context.plan.consumers == 1 else c.add(base, context.threads.name("consumer"))
     size = context.constant("kWarpgroup", 128, "threads")
-    return [Expression(c.call("named_barrier_sync", identifier, size))]
+    return [Expression(c.call("named_barrier_sync", identifier, size), comment=comment)]
 
 
 def _own_part(context: Context, fragment: Fragment) -> _Part:

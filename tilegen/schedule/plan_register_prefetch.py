@@ -141,12 +141,14 @@ def _words(loop: For, copies: tuple[TileCopy, ...], stages: int) -> str:
     """The header's line on a pipeline."""
     k = loop.var.name
     direct = [tile.copy.target.buffer.name for tile in copies if tile.direct and stages > 1]
+    through = [name for tile in copies if (name := tile.copy.target.buffer.name) not in direct]
     steps = []
     if direct:
         steps.append(f"tile {k} + 1 global -> LDS ({', '.join(direct)})")
-    if len(direct) < len(copies):
-        steps.append(f"tile {k} + 2 global -> registers, tile {k} + 1 registers -> LDS")
-    held = f"{stages} in LDS" + (", 1 in registers" if len(direct) < len(copies) else "")
+    if through:
+        which = f" ({', '.join(through)})" if direct else ""
+        steps.append(f"tile {k} + 2 global -> registers{which}, tile {k} + 1 registers -> LDS")
+    held = f"{stages} in LDS" + (", 1 in registers" if through else "")
     chosen = "stages that fit" if loop.num_stages is None else f"num_stages={loop.num_stages}"
     barriers = "one barrier" if stages > 1 else "two barriers"
     ways = ", ".join((*steps, f"tile {k} LDS -> operands"))

@@ -57,7 +57,7 @@ static_assert(kSharedBytes == 49152, "the shared memory that the header above st
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
 TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
-  extern __shared__ __align__(1024) char shared_bytes[];
+  extern __shared__ __align__(alignof(SharedStorage)) char shared_bytes[];
   return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   };
 
   cp_async_wait<kStages - 2>();
-  __syncthreads();
+  __syncthreads();  // the first tile has landed
   if (k_tiles > 0) load_operands(0, 0, 0);
   int stage = 0;
 
@@ -213,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
         load_operands((kk + 1) % 2, stage, kk + 1);
       } else {
         cp_async_wait<kStages - 2>();
-        __syncthreads();
+        __syncthreads();  // the next tile has landed
         load_operands(0, k + 1 < k_tiles ? next_stage : stage, 0);
       }
       if (kk == 0) {
