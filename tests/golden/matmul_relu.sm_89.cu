@@ -36,10 +36,10 @@ using u64 = unsigned long long;
 
 constexpr int kK = 4096, kN = 4096;  // of the tensors' shapes
 constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
-constexpr int kTilesBx = 32;      // T.ceildiv(N, block_N)
-constexpr int kTilesBy = 32;      // T.ceildiv(M, block_M)
-constexpr int kRasterGroup = 16;  // tile rows walked together, so that what they share stays in L2
-constexpr int kTilesK = 128;      // iterations of k
+constexpr int kTilesBx = 32;     // T.ceildiv(N, block_N)
+constexpr int kTilesBy = 32;     // T.ceildiv(M, block_M)
+constexpr int kRasterGroup = 8;  // tile rows walked together, so that what they share stays in L2
+constexpr int kTilesK = 128;     // iterations of k
 constexpr int kThreads = 128;
 constexpr int kStages = 3;
 constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row

@@ -1,11 +1,11 @@
 // matmul_split_k: C from A, B                                                         HIP, gfx950
 //
-// Emitted by tilegen 0.1.0 from examples/split_k.py:15 (sha256 3bb27d4f). Do not edit; regenerate with
+// Emitted by tilegen 0.1.0 from examples/split_k.py:15 (sha256 5c506aa0). Do not edit; regenerate with
 //   tilegen emit examples/split_k.py:matmul_split_k --target gfx950 --dim M=16 --dim K=14336 --dim N=4096
 //
 // Launch     grid  32 x 1 x 4
 //            block 128 threads = 2 waves
-//            static LDS 73,744 bytes
+//            static LDS 36,880 bytes
 //
 // Arguments  A              fp16 [16, 14336] row-major, 16-byte aligned
 //            B              fp16 [14336, 4096] row-major, 16-byte aligned
@@ -15,15 +15,16 @@
 //                           and again after each
 //            A tensor that is written overlaps no other.
 //
-// Buffer     scope      shape               layout (Shape:Stride, elements)               bytes  bank conflicts
-// A_shared   LDS        fp16 [2][16, 128]   Sw<4,3,4> o (16, 128):(128, 1)                8,192  0
-// B_shared   LDS        fp16 [2][128, 128]  Sw<4,3,4> o Sw<4,3,6> o (128, 128):(1, 128)  65,536  0
-// C_staging  LDS        fp16 [2, 16, 64]    Sw<3,3,3> o (2, 16, 64):(1024, 64, 1)         4,096  0
+// Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
+// A_shared   LDS        fp16 [2][16, 64]   Sw<3,3,3> o (16, 64):(64, 1)                4,096  0
+// B_shared   LDS        fp16 [2][64, 128]  Sw<4,3,5> o Sw<3,3,3> o (64, 128):(1, 64)  32,768  0
+// C_staging  LDS        fp16 [2, 16, 64]   Sw<3,3,3> o (2, 16, 64):(1024, 64, 1)       4,096  0
 //            lies over A_shared and B_shared
-// C_local    registers  fp32 [16, 128]      ((16, 4, 2), (8, 2)):((128, 8, 64), (1, 32)), 16 a thread
+// C_local    registers  fp32 [16, 128]     ((16, 4, 2), (8, 2)):((128, 8, 64), (1, 32)), 16 a thread
 //
-// Pipeline   loop step_: tile step_ + 1 global -> LDS (A_shared), tile step_ + 2 global -> registers, tile step_ + 1
-//            registers -> LDS, tile step_ LDS -> operands; num_stages=4: 2 in LDS, 1 in registers; one barrier a tile
+// Pipeline   loop step: tile step + 1 global -> LDS (A_shared), tile step + 2 global -> registers (B_shared), tile step
+//            + 1 registers -> LDS, tile step LDS -> operands; num_stages=5: 2 in LDS, 1 in registers; one barrier a
+//            tile
 //            math by mfma_f32_16x16x32_f16
 
 #ifndef __HIPCC_RTC__
@@ -44,8 +45,8 @@ using fp32x4 = float __attribute__((ext_vector_type(4)));
 // --------------------------------------------------------------------------------------------- configuration
 
 constexpr int kM = 16, kK = 14336, kN = 4096;  // of the tensors' shapes
-constexpr int kSplitK = 4, kBlockM = 16, kBlockN = 128, kBlockK = 128;
-constexpr int kTilesStep = 28;  // iterations of step_
+constexpr int kSplitK = 4, kBlockM = 16, kBlockN = 128, kBlockK = 64;
+constexpr int kTilesStep = 56;  // iterations of step
 constexpr int kThreads = 128;
 constexpr int kStages = 2;                          // tiles in LDS: one is read while the next is filled
 constexpr int kCLocalPartElements = 16 * kThreads;  // of C_local, of all threads
@@ -62,7 +63,7 @@ struct alignas(16) SharedStorage {
   u32 arrived;  // of the blocks that sum, before this one
 };
 
-static_assert(sizeof(SharedStorage) == 73744, "the shared memory that the header above states");
+static_assert(sizeof(SharedStorage) == 36880, "the shared memory that the header above states");
 
 // --------------------------------------------------------------------------------------------- device primitives
 // clang-format off: builtins stay one a line
@@ -133,7 +134,7 @@ TILEGEN_DEVICE void hold_accumulators(float (&c)[4]) {
 }
 
 // s_waitcnt lgkmcnt(0), s_barrier: CDNA ISA, "Program Flow Control". It waits for LDS only: global loads stay in
-// flight. Nothing is scheduled across it, so that MFMAs stay in the phase whose memory traffic they hide.
+// flight. Nothing is scheduled across it: MFMAs, where there are any, stay in the phase whose memory traffic they hide.
 TILEGEN_DEVICE void block_sync_lds() {
   __builtin_amdgcn_sched_barrier(0);
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -214,46 +215,41 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   alignas(16) float C_local[1][4][4] = {};  // split_k.py:34  T.clear(C_local)
 
   // split_k.py:37  T.copy(A[by * block_M, k], A_shared)
-  const auto load_A = [&](int step_, int stage) {
-    const TileWindow<fp16> window = {&A[by * kBlockM * kK + (bz * (kK / kBlockK / kSplitK) + step_) * kBlockK],
-                                     kM - by * kBlockM, kK - (bz * (kK / kBlockK / kSplitK) + step_) * kBlockK, kK};
+  const auto load_A = [&](int step, int stage) {
+    const TileWindow<fp16> window = {&A[by * kBlockM * kK + (bz * (kK / kBlockK / kSplitK) + step) * kBlockK],
+                                     kM - by * kBlockM, kK - (bz * (kK / kBlockK / kSplitK) + step) * kBlockK, kK};
     const BufferResource window_resource = window.resource<kBlockM>();
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int first_row = 4 * wave + 8 * i;  // of the wave
-      const int row = first_row + lane / 16;
+    {
+      const int first_row = 8 * wave;  // of the wave
+      const int row = first_row + lane / 8;
       buffer_load_lds_b128(&shared.A_shared[stage][first_row][0], window_resource,
-                           window.offset(row, 8 * ((lane % 16) ^ (row % 16))));
+                           window.offset(row, 8 * ((lane % 8) ^ (row % 8))));
     }
   };
 
   // split_k.py:38  T.copy(B[k, bx * block_N], B_shared)
-  fp16x8 B_next[2][8];
-  const auto load_B = [&](int step_) {
-    const TileWindow<fp16> window = {&B[(bz * (kK / kBlockK / kSplitK) + step_) * kBlockK * kN + bx * kBlockN],
-                                     kK - (bz * (kK / kBlockK / kSplitK) + step_) * kBlockK, kN - bx * kBlockN, kN};
+  fp16x8 B_next[8];
+  const auto load_B = [&](int step) {
+    const TileWindow<fp16> window = {&B[(bz * (kK / kBlockK / kSplitK) + step) * kBlockK * kN + bx * kBlockN],
+                                     kK - (bz * (kK / kBlockK / kSplitK) + step) * kBlockK, kN - bx * kBlockN, kN};
     const BufferResource window_resource = window.resource<kBlockK>();
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-#pragma unroll
-      for (int r = 0; r < 8; ++r) {
-        const int row = 32 * wave + 16 * (lane / 32) + 8 * (lane / 8 % 2) + 64 * i + r;
-        const int column = 64 * (lane / 16 % 2) + 8 * (lane % 8);
-        B_next[i][r] = buffer_load_b128<fp16x8>(window_resource, window.offset(row, column));
-      }
+    for (int r = 0; r < 8; ++r) {
+      const int row = 32 * wave + 16 * (lane / 32) + 8 * (lane / 8 % 2) + r;
+      const int column = 64 * (lane / 16 % 2) + 8 * (lane % 8);
+      B_next[r] = buffer_load_b128<fp16x8>(window_resource, window.offset(row, column));
+    }
   };
   const auto store_B = [&](int stage) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-        const int row = 64 * (lane / 16 % 2) + 8 * (lane % 8) + n;
-        const int first = 32 * wave + 16 * (lane / 32) + 8 * (lane / 8 % 2) + 64 * i;  // of 8 elements of the row
-        const fp16x8 elements = {B_next[i][0][n], B_next[i][1][n], B_next[i][2][n], B_next[i][3][n],
-                                 B_next[i][4][n], B_next[i][5][n], B_next[i][6][n], B_next[i][7][n]};
-        *reinterpret_cast<fp16x8*>(&shared.B_shared[stage][row][8 * ((first / 8) ^ (row % 16) ^ (row / 4 % 16))]) =
-            elements;
-      }
+    for (int n = 0; n < 8; ++n) {
+      const int row = 64 * (lane / 16 % 2) + 8 * (lane % 8) + n;
+      const int first = 32 * wave + 16 * (lane / 32) + 8 * (lane / 8 % 2);  // of 8 elements of the row
+      const fp16x8 elements = {B_next[0][n], B_next[1][n], B_next[2][n], B_next[3][n],
+                               B_next[4][n], B_next[5][n], B_next[6][n], B_next[7][n]};
+      *reinterpret_cast<fp16x8*>(
+          &shared.B_shared[stage][row ^ (row / 32 % 2)][8 * ((first / 8) ^ (row % 8) ^ (row / 4 % 8))]) = elements;
+    }
   };
 
   // split_k.py:39  T.gemm(A_shared, B_shared, C_local)
@@ -263,14 +259,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     {
       const int row = lane % 16;
       A_operand[slot][0] =
-          *reinterpret_cast<const fp16x8*>(&shared.A_shared[stage][row][8 * ((lane / 16 + 4 * step) ^ (row % 16))]);
+          *reinterpret_cast<const fp16x8*>(&shared.A_shared[stage][row][8 * ((lane / 16 + 4 * step) ^ (row % 8))]);
     }
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {
       // so ordered that a lane gets neighbours along a row of C
       const int row = 64 * wave + 8 * (lane / 4 % 4) + lane % 4 + 4 * (ni % 2) + 32 * (ni / 2);
       B_operand[slot][ni] = *reinterpret_cast<const fp16x8*>(
-          &shared.B_shared[stage][row][8 * ((lane / 16 + 4 * step) ^ (row % 16) ^ (row / 4 % 16))]);
+          &shared.B_shared[stage][row ^ (row / 32 % 2)][8 * ((lane / 16 + 4 * step) ^ (row % 8) ^ (row / 4 % 8))]);
     }
   };
   const auto multiply = [&](int slot) {
@@ -278,36 +274,34 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int ni = 0; ni < 4; ++ni) mfma_f32_16x16x32_f16(B_operand[slot][ni], A_operand[slot][0], C_local[0][ni]);
   };
 
-  // Prologue: the first tile to LDS, the second to registers
+  // Prologue: the first tile to LDS, the second to registers. Loads run on past the last tile: what is not there reads
+  // as 0 through the range check, and nothing multiplies it.
   load_B(0);
   load_A(0, 0);
   store_B(0);
   load_B(1);
-  wait_loads<16>();  // what goes to LDS has landed
-  block_sync_lds();
+  wait_loads<8>();   // what goes to LDS has landed
+  block_sync_lds();  // the first tile is in LDS
 
   // Main loop
   read_operands(0, 0, 0);
 
   // split_k.py:35  for step in T.Pipelined(steps, num_stages=num_stages)
-  for (int step_ = 0; step_ < kTilesStep; ++step_) {
-    const int stage = step_ % kStages;
-    // Tile step_ + 1 to LDS, tile step_ + 2 to registers, under the steps of tile step_
+  for (int step = 0; step < kTilesStep; ++step) {
+    const int stage = step % kStages;
+    // Tile step + 1 to LDS, tile step + 2 to registers, under the steps of tile step
     store_B(1 - stage);
-    load_A(step_ + 1, 1 - stage);
-    load_B(step_ + 2);
-#pragma unroll
-    for (int step = 0; step < 3; ++step) {
-      read_operands((step + 1) % 2, stage, step + 1);
-      multiply(step % 2);
-    }
-    schedule<12, 2, 2, 2, 1>();
-    wait_loads<16>();  // what goes to LDS has landed
-    block_sync_lds();  // tile step_ has been read, tile step_ + 1 is in LDS
+    load_A(step + 1, 1 - stage);
+    load_B(step + 2);
+    read_operands(1, stage, 1);
+    multiply(0);
+    schedule<4, 2, 2, 2, 1>();  // 5 LDS reads, 8 LDS writes and 8 loads among 4 MFMAs
+    wait_loads<8>();            // what goes to LDS has landed
+    block_sync_lds();           // tile step has been read, tile step + 1 is in LDS
 
     read_operands(0, 1 - stage, 0);
     multiply(1);
-    schedule<4, 2, 0, 0, 1>();
+    schedule<4, 2, 0, 0, 1>();  // 5 LDS reads among 4 MFMAs
   }
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni) hold_accumulators(C_local[0][ni]);
@@ -319,11 +313,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni)
     *reinterpret_cast<fp32x4*>(&C_local_own[4 * ni * kThreads]) = *reinterpret_cast<const fp32x4*>(&C_local[0][ni][0]);
-  __threadfence();  // the stores of every wave are there before one counts the block
-  block_sync_lds();
+  __threadfence();   // the stores of every wave are there before one counts the block
+  block_sync_lds();  // all threads have stored their part
   if (thread == 0) shared.arrived = count_in(arrivals[group], kSplitK - 1);  // back to 0 with the last
-  block_sync_lds();
-  if (shared.arrived == kSplitK - 1) {  // the last of them goes on
+  block_sync_lds();                                                          // shared.arrived is there
+  if (shared.arrived == kSplitK - 1) {                                       // the last of them goes on
     const float* C_local_first = C_local_parts + i64(group * kSplitK) * kCLocalPartElements + 4 * thread;
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {

@@ -1,11 +1,11 @@
 // matmul_split_k: C from A, B                                                         CUDA, sm_80
 //
-// Emitted by tilegen 0.1.0 from examples/split_k.py:15 (sha256 3bb27d4f). Do not edit; regenerate with
+// Emitted by tilegen 0.1.0 from examples/split_k.py:15 (sha256 5c506aa0). Do not edit; regenerate with
 //   tilegen emit examples/split_k.py:matmul_split_k --target sm_80 --dim M=16 --dim K=14336 --dim N=4096
 //
 // Launch     grid  32 x 1 x 4
 //            block 128 threads = 4 warps
-//            dynamic shared memory 148,480 bytes
+//            dynamic shared memory 93,184 bytes
 //
 // Arguments  A              fp16 [16, 14336] row-major, 16-byte aligned
 //            B              fp16 [14336, 4096] row-major, 16-byte aligned
@@ -15,12 +15,12 @@
 //                           and again after each
 //            A tensor that is written overlaps no other.
 //
-// Buffer     scope      shape               layout (Shape:Stride, elements)               bytes  bank conflicts
-// A_shared   shared     fp16 [4][16, 128]   Sw<3,3,3> o (16, (64, 2)):(64, (1, 1024))    16,384  0
-// B_shared   shared     fp16 [4][128, 128]  Sw<3,3,3> o (128, (64, 2)):(64, (1, 8192))  131,072  0
-// C_local    registers  fp32 [16, 128]      ((4, 8, 4), (2, 2, 4)):((2, 128, 32), (1, 1024, 8)), 16 a thread
+// Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
+// A_shared   shared     fp16 [5][16, 64]   Sw<3,3,3> o (16, 64):(64, 1)               10,240  0
+// B_shared   shared     fp16 [5][64, 128]  Sw<3,3,3> o (64, (64, 2)):(64, (1, 4096))  81,920  0
+// C_local    registers  fp32 [16, 128]     ((4, 8, 4), (2, 2, 4)):((2, 128, 32), (1, 1024, 8)), 16 a thread
 //
-// Pipeline   loop step: 4 stages, loads by cp.async 3 iterations ahead; one barrier an iteration
+// Pipeline   loop step: 5 stages, loads by cp.async 4 iterations ahead; one barrier an iteration
 //            math by SM80_16x8x16_F32F16F16F32_TN
 
 #include <cuda_fp16.h>
@@ -39,21 +39,21 @@ using u64 = unsigned long long;
 // --------------------------------------------------------------------------------------------- configuration
 
 constexpr int kK = 14336, kN = 4096;  // of the tensors' shapes
-constexpr int kSplitK = 4, kBlockM = 16, kBlockN = 128, kBlockK = 128;
-constexpr int kTilesStep = 28;  // iterations of step
+constexpr int kSplitK = 4, kBlockM = 16, kBlockN = 128, kBlockK = 64;
+constexpr int kTilesStep = 56;  // iterations of step
 constexpr int kThreads = 128;
-constexpr int kStages = 4;
+constexpr int kStages = 5;
 constexpr int kSwizzleColumns = 64;                 // fp16 elements in one 128-byte swizzle row
 constexpr int kCLocalPartElements = 16 * kThreads;  // of C_local, of all threads
 
 struct alignas(1024) SharedStorage {
-  half A_shared[kStages][kBlockK / kSwizzleColumns][kBlockM][kSwizzleColumns];
+  half A_shared[kStages][kBlockM][kBlockK];
   half B_shared[kStages][kBlockN / kSwizzleColumns][kBlockK][kSwizzleColumns];
   u32 arrived;  // of the blocks that sum, before this one
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);
-static_assert(kSharedBytes == 148480, "the shared memory that the header above states");
+static_assert(kSharedBytes == 93184, "the shared memory that the header above states");
 
 // --------------------------------------------------------------------------------------------- device primitives
 // clang-format off: operands of inline PTX stay one group a line
@@ -62,7 +62,7 @@ static_assert(kSharedBytes == 148480, "the shared memory that the header above s
 TILEGEN_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
 TILEGEN_DEVICE SharedStorage& shared_storage() {  // all of dynamic shared memory
-  extern __shared__ __align__(1024) char shared_bytes[];
+  extern __shared__ __align__(alignof(SharedStorage)) char shared_bytes[];
   return *reinterpret_cast<SharedStorage*>(shared_bytes);
 }
 
@@ -148,10 +148,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // [mi][ni][r] is row lane / 4 + 16 * mi + 8 * (r / 2), column 32 * warp + 2 * (lane % 4) + 8 * ni + r % 2
   alignas(16) float C_local[1][4][4] = {};  // split_k.py:34  T.clear(C_local)
 
-  const int A_shared_row = thread / 16;  // this thread's first chunk of A_shared
-  const int A_shared_column = 8 * (thread % 16);
-  // where its row holds that column
-  const int A_shared_place = (A_shared_column % kSwizzleColumns) ^ (8 * (A_shared_row % 8));
+  const int A_shared_row = thread / 8;  // this thread's first chunk of A_shared
+  const int A_shared_column = 8 * (thread % 8);
+  const int A_shared_place = A_shared_column ^ (8 * (A_shared_row % 8));  // where its row holds that column
   const half* A_shared_source = &A[i64(by * kBlockM + A_shared_row) * kK + A_shared_column];
   const int B_shared_row = thread / 16;  // this thread's first chunk of B_shared
   const int B_shared_column = 8 * (thread % 16);
@@ -161,14 +160,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // Start the loads of iteration step into a stage of the ring
   const auto load_A_shared = [&](int stage, int step) {
     // split_k.py:37  T.copy(A[by * block_M, k], A_shared)
-    for (int i = 0; i < 2; ++i)
-      SM80_CP_ASYNC_CACHEGLOBAL::copy(
-          &shared.A_shared[stage][A_shared_column / kSwizzleColumns][A_shared_row + 8 * i][A_shared_place],
-          &A_shared_source[i64(8 * i) * kK + (bz * (kK / kBlockK / kSplitK) + step) * kBlockK]);
+    SM80_CP_ASYNC_CACHEGLOBAL::copy(&shared.A_shared[stage][A_shared_row][A_shared_place],
+                                    &A_shared_source[(bz * (kK / kBlockK / kSplitK) + step) * kBlockK]);
   };
   const auto load_B_shared = [&](int stage, int step) {  // split_k.py:38  T.copy(B[k, bx * block_N], B_shared)
 #pragma unroll
-    for (int i = 0; i < 16; ++i)
+    for (int i = 0; i < 8; ++i)
       SM80_CP_ASYNC_CACHEGLOBAL::copy(
           &shared.B_shared[stage][B_shared_column / kSwizzleColumns][B_shared_row + 8 * i][B_shared_place],
           &B_shared_source[i64((bz * (kK / kBlockK / kSplitK) + step) * kBlockK) * kN + i64(8 * i) * kN]);
@@ -189,14 +186,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int b_chunk = (4 * (warp % 2) + lane / 16) ^ (b_row % 8);  // and chunk of 8 columns, swizzled
   // Reads the operands of one step of 16 k from a stage into a slot of registers
   const auto load_operands = [&](int slot, int stage, int step) {
-    ldmatrix_x4(a_fragment[slot][0], &shared.A_shared[stage][step / 4][a_row][8 * (a_chunk ^ (2 * (step % 4)))]);
+    ldmatrix_x4(a_fragment[slot][0], &shared.A_shared[stage][a_row][8 * (a_chunk ^ (2 * step))]);
     for (int ni = 0; ni < 4; ni += 2)
       ldmatrix_x4_trans(reinterpret_cast<u32(&)[4]>(b_fragment[slot][ni]),
                         &shared.B_shared[stage][warp / 2][b_row + 16 * step][8 * (b_chunk ^ ni)]);
   };
 
   cp_async_wait<kStages - 2>();
-  __syncthreads();
+  __syncthreads();  // the first tile has landed
   load_operands(0, 0, 0);
   int stage = 0;
 
@@ -216,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         load_operands((kk + 1) % 2, stage, kk + 1);
       } else {
         cp_async_wait<kStages - 2>();
-        __syncthreads();
+        __syncthreads();  // the next tile has landed
         load_operands(0, step + 1 < kTilesStep ? next_stage : stage, 0);
       }
       if (kk == 1) {
@@ -238,10 +235,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   float* C_local_own = C_local_parts + i64(group * kSplitK + bz) * kCLocalPartElements + 4 * thread;
   for (int ni = 0; ni < 4; ++ni)
     *reinterpret_cast<uint4*>(&C_local_own[4 * ni * kThreads]) = *reinterpret_cast<const uint4*>(&C_local[0][ni][0]);
-  __syncthreads();
+  __syncthreads();                                                           // all threads have stored their part
   if (thread == 0) shared.arrived = count_in(arrivals[group], kSplitK - 1);  // back to 0 with the last
-  __syncthreads();
-  if (shared.arrived == kSplitK - 1) {  // the last of them goes on
+  __syncthreads();                                                           // shared.arrived is there
+  if (shared.arrived == kSplitK - 1) {                                       // the last of them goes on
     const float* C_local_first = C_local_parts + i64(group * kSplitK) * kCLocalPartElements + 4 * thread;
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {

@@ -112,7 +112,8 @@ def _count_in(
             )
         ]
     )
-    return [*done, context.synchronise(), IfC(first, (count,)), context.synchronise()]
+    stored, counted = "all threads have stored their part", f"shared.{_ARRIVED} is there"
+    return [*done, context.synchronise(stored), IfC(first, (count,)), context.synchronise(counted)]
 
 
 def _keep(context: Context, buffer: Buffer, kernel: Kernel, axis: int) -> None:

@@ -42,9 +42,9 @@ using u64 = unsigned long long;
 // --------------------------------------------------------------------------------------------- configuration
 
 constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 32;
-constexpr int kRasterGroup = 16;  // tile rows walked together, so that what they share stays in L2
-constexpr int kWarpgroup = 128;   // threads
-constexpr int kConsumers = 1;     // warpgroups that compute; one more loads
+constexpr int kRasterGroup = 8;  // tile rows walked together, so that what they share stays in L2
+constexpr int kWarpgroup = 128;  // threads
+constexpr int kConsumers = 1;    // warpgroups that compute; one more loads
 constexpr int kThreads = kWarpgroup * (1 + kConsumers);
 constexpr int kEntryRegisters = 128;                              // 65,536 over the resident threads, in steps of 8
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 216;  // of a thread, once the roles part
