@@ -307,8 +307,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   __threadfence();   // the stores of every wave are there before one counts the block
   block_sync_lds();  // all threads have stored their part
   if (thread == 0) shared.arrived = count_in(arrivals[group], kSplitK - 1);  // back to 0 with the last
-  block_sync_lds();                                                          // shared.arrived is there
-  if (shared.arrived == kSplitK - 1) {                                       // the last of them goes on
+  block_sync_lds();
+  if (shared.arrived == kSplitK - 1) {  // the last of them goes on
     const float* C_local_first = C_local_parts + i64(group * kSplitK) * kCLocalPartElements + 4 * thread;
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {

@@ -278,8 +278,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
         *reinterpret_cast<const uint4*>(&C_local[0][ni][0]);
   named_barrier_sync(kConsumerBarrier, kConsumers * kWarpgroup);  // all threads have stored their part
   if (computing_thread == 0) shared.arrived = count_in(arrivals[group], kSplitK - 1);  // back to 0 with the last
-  named_barrier_sync(kConsumerBarrier, kConsumers * kWarpgroup);                       // shared.arrived is there
-  if (shared.arrived == kSplitK - 1) {                                                 // the last of them goes on
+  named_barrier_sync(kConsumerBarrier, kConsumers * kWarpgroup);
+  if (shared.arrived == kSplitK - 1) {  // the last of them goes on
     const float* C_local_first = C_local_parts + i64(group * kSplitK) * kCLocalPartElements + 4 * computing_thread;
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {

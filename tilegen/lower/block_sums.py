@@ -112,8 +112,8 @@ def _count_in(
             )
         ]
     )
-    stored, counted = "all threads have stored their part", f"shared.{_ARRIVED} is there"
-    return [*done, context.synchronise(stored), IfC(first, (count,)), context.synchronise(counted)]
+    stored = context.synchronise("all threads have stored their part")
+    return [*done, stored, IfC(first, (count,)), context.synchronise()]
 
 
 def _keep(context: Context, buffer: Buffer, kernel: Kernel, axis: int) -> None:
