@@ -221,8 +221,8 @@ def regenerate_command(
     fixed = {
         extent.name: int(extent.value)
         for tensor in program.tensors
-        for extent in tensor.shape
-        if isinstance(extent, Const) and extent.name
+        for extent in (*tensor.shape, *(tensor.strides or ()))
+        if isinstance(extent, Const) and extent.name in program.fixed
     }
     for extent_name, extent_value in {**fixed, **dims}.items():
         words += ["--dim", f"{extent_name}={extent_value}"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import tilegen.language as T
 from tilegen.cli import app
 from tilegen.cli.loading import load_kernel
 from tilegen.cli.options import OptionError, read_dims, read_settings
@@ -164,6 +165,37 @@ def test_the_quoted_command_emits_the_same_file(tmp_path, monkeypatch):
         command += f" {line}"
     assert tilegen(*shlex.split(command)[1:], "-o", tmp_path / "two").exit_code == 0
     assert (tmp_path / "two" / "matmul_relu.sm_80.cu").read_text() == text
+
+
+STRIDED = """
+    import tilegen
+    import tilegen.language as T
+
+    LANES = 4
+
+    @tilegen.jit
+    def first_lane(A, columns: int = 32):
+        M, S = T.const("M, S")
+        A: T.StridedTensor((M, columns, LANES), (S, LANES, 1), T.float32)
+        B = T.empty((M, columns), T.float32)
+        with T.Kernel(M, threads=32) as bx:
+            for i in T.Parallel(columns):
+                B[bx, i] = A[bx, i, 0]
+        return B
+"""
+
+
+def test_the_quoted_command_fixes_only_what_the_program_leaves_open(write):
+    """Parameters and constants of the module are integers with a name too, but no extents of the program."""
+    kernel = load_kernel(write(STRIDED))
+    for emission in (
+        kernel.emit(target="sm_80"),
+        kernel.emit(T.Tensor((3, 32, 4), "float32", (256, 4, 1)), target="sm_80"),
+    ):
+        emission.save("one")
+        command = next(line for line in emission.source.splitlines() if "tilegen emit" in line)
+        done = tilegen(*shlex.split(command)[2:], "-o", "one", "--check")
+        assert done.exit_code == 0, done.output
 
 
 def test_run_compares_with_the_reference(require_tool, write):

@@ -268,6 +268,7 @@ class _Job:
             location,
             tuple(dict.fromkeys(walker.assumptions)),
             tuple(name for name in self.names if name in walker.scalars),
+            tuple(name for name, const in walker.consts.items() if isinstance(const.value, int)),
         )
 
 
