@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal
@@ -74,7 +75,7 @@ def parse(
         dict(parameters or {}),
         style,
         out_idx,
-        dict(dims or {}),
+        _integers(dims or {}),
         target,
     )
     widened: dict[str, DType] = {}
@@ -83,6 +84,16 @@ def parse(
             return job.run(Walker(widened))
         except WidenVariable as variable:
             widened[variable.key] = variable.dtype
+
+
+def _integers(dims: Mapping[str, int]) -> dict[str, int]:
+    """The extents that a caller fixes, as Python's integers."""
+    if not isinstance(dims, Mapping):
+        raise TilegenError(f"dims are integers by name, such as {{'M': 4096}}, not {dims!r}")
+    for name, value in dims.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise TilegenError(f"dims: {name} is an integer, not {value!r}")
+    return {name: int(value) for name, value in dims.items()}
 
 
 class _Job:
