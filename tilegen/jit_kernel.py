@@ -35,7 +35,7 @@ from tilegen.program import (
     target_of_call,
     without_foreign_options,
 )
-from tilegen.runtime.arrays import ArrayFacts, all_known, framework_of, is_array
+from tilegen.runtime.arrays import ArrayFacts, all_known, facts_of, framework_of, is_array
 from tilegen.runtime.binding import ContractError, as_number, whole_numbers
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
@@ -208,9 +208,7 @@ class JitKernel:
         with self._lock:
             assignment = assign(self._definition.python, arrays, parameters, is_array)
             self._refuse_other_values(assignment.parameters)
-            facts = {
-                name: framework_of(array, name).facts(array) for name, array in assignment.tensors.items()
-            }
+            facts = {name: facts_of(array, name) for name, array in assignment.tensors.items()}
             target = target_of_call(self._target, facts)
             given = {**self._parameters, **assignment.parameters}
             try:
@@ -306,7 +304,7 @@ def _spec(array: ArrayFacts) -> TensorSpec:
 
 
 def _as_spec(value: Any, name: str) -> TensorSpec:
-    return value if isinstance(value, TensorSpec) else _spec(framework_of(value, name).facts(value))
+    return value if isinstance(value, TensorSpec) else _spec(facts_of(value, name))
 
 
 def _describes_tensor(value: Any) -> bool:

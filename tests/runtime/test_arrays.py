@@ -64,6 +64,11 @@ def test_key_depends_on_dtype_shape_strides_and_alignment():
     assert adapter.probe(aligned)[0] == aligned.ctypes.data
 
 
+def test_an_axis_of_one_element_runs_forwards():
+    view = np.zeros((3, 8), np.float32)[:1][::-1]
+    assert framework_of(view).facts(view).strides == (8, 1)
+
+
 def test_structured_view_is_refused():
     record = np.zeros(4, np.dtype([("a", np.float32), ("b", np.int16)]))["a"]
     with pytest.raises(ArgumentError, match="contiguous copy"):

@@ -77,6 +77,9 @@ def test_emulate_returns_the_outputs_in_return_order(require_tool, schedule, asy
         ({"schedule": "rando"}, "schedule='rando' is none of fifo, reverse, random"),
         ({"asynchronous": "late"}, "asynchronous='late' is none of eager, lazy, random"),
         ({"multiprocessors": 0}, "multiprocessors=0"),
+        ({"multiprocessors": 1.5}, "multiprocessors=1.5 is no integer"),
+        ({"seed": "3"}, "seed='3' is no integer"),
+        ({"scalars": {"k": 3}}, "the kernel has no scalar k; it has none"),
     ],
 )
 def test_a_machine_that_does_not_exist_is_refused(options, sentence):
@@ -90,6 +93,10 @@ def test_emulate_takes_scalars(require_tool):
     a = np.arange(70, dtype=np.float32)
     emission = scaled.emit(T.Tensor((70,), T.float32), target="sm_80")
     np.testing.assert_array_equal(emission.emulate(a, scalars={"factor": 3}), 3 * a)
+    with pytest.raises(EmulationError, match="no value is given for factor: pass scalars="):
+        emission.emulate(a)
+    with pytest.raises(EmulationError, match="factor: expected a number, got '3'"):
+        emission.emulate(a, scalars={"factor": "3"})
 
 
 def test_specs_dims_and_open_extents():
