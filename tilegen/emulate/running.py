@@ -73,6 +73,10 @@ def _run_program(
         raise EmulationError(
             "timeout", f"the emulated kernel was still running after {timeout:g} seconds"
         ) from None
+    except OSError as error:
+        raise EmulationError(
+            "crash", f"the emulator's program cannot be started ({error.strerror}): remove {program}"
+        ) from None
     report = files[2]
     if report.exists():
         raise _error_of(json.loads(report.read_text(encoding="utf-8")), program, source, facts)
