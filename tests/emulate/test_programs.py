@@ -1,5 +1,6 @@
-"""The emulator's programs on disk: the off switch, the home folder, and a cache that cannot be written."""
+"""The emulator: where its programs are kept on disk, and manifests that are damaged."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,22 @@ def test_a_cache_that_cannot_be_written_costs_only_time(require_tool, monkeypatc
     blocker.write_text("")
     monkeypatch.setenv("TILEGEN_CACHE_DIR", str(blocker))
     run()
+
+
+def test_a_damaged_manifest_is_told_as_such(require_tool):
+    require_tool("host_compiler")
+    emission = doubled.emit(target="sm_80")
+    whole = json.loads(emission.manifest.to_json())
+    damaged = [
+        {name: value for name, value in whole.items() if name != missing}
+        for missing in ("tensors", "parameters", "grid", "block", "kernel")
+    ]
+    damaged += [{**whole, "tensors": [{**whole["tensors"][0], "dtype": "float33"}]}, {**whole, "grid": None}]
+    for manifest in damaged:
+        with pytest.raises(EmulationError, match="manifest: a field is missing or garbled"):
+            tilegen.emulate.run(emission.source, manifest, [np.ones(5, np.float32)])
+    with pytest.raises(EmulationError, match=r"manifest: a manifest is what json\.loads gives"):
+        tilegen.emulate.run(emission.source, emission.manifest.to_json(), [np.ones(5, np.float32)])
 
 
 def test_a_damaged_program_says_what_to_remove(require_tool, monkeypatch, tmp_path):
