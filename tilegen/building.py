@@ -15,6 +15,7 @@ from tilegen.dtype_parameters import bind_dtypes
 from tilegen.emission import Emission
 from tilegen.errors import TilegenError
 from tilegen.frontend import parse
+from tilegen.frontend.names import is_reserved, safe_identifier
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Program
 from tilegen.ir.types import DType
@@ -194,14 +195,19 @@ def build_emission(
 
     Raises:
         ProgramError: when the program is wrong or does not fit the target.
-        CallError: a kernel name that is no C identifier.
+        CallError: a kernel name that is no C identifier, or that C++ or the toolkit use.
     """
     if definition.style == "eager":
         parameters = bind_dtypes(definition.python, tensors, parameters)
     program = read_program(definition, tensors, parameters, dims, target)
     if name is not None:
-        if not name.isidentifier() or not name.isascii():
+        if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
             raise CallError(f"'{name}' cannot name a kernel: it is no C identifier")
+        if is_reserved(name):
+            raise CallError(
+                f"'{name}' cannot name a kernel: C++, the toolkit or the text's constants use it\n"
+                f"  remedy: {safe_identifier(name)} can"
+            )
         program = dataclasses.replace(program, name=name)
     given = parameters if definition.style == "eager" else definition.recorded
     command = regenerate_command(program, definition.origin, target, given, dims or {}, name)

@@ -63,6 +63,8 @@ class JitKernel:
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         plain = function.function if isinstance(function, PrimFunc) else function
+        if not hasattr(plain, "__code__"):
+            raise CallError(_no_function(plain))
         self._target = target_alias(target)
         self._dynamic = tuple(re.findall(r"\w+", dynamic)) if isinstance(dynamic, str) else tuple(dynamic)
         self._backend = backend
@@ -309,6 +311,17 @@ def _as_spec(value: Any, name: str) -> TensorSpec:
 
 def _describes_tensor(value: Any) -> bool:
     return isinstance(value, TensorSpec) or is_array(value)
+
+
+def _no_function(value: object) -> str:
+    """What is wrong with a value that is decorated, or passed, as a tile program."""
+    if isinstance(value, JitKernel):
+        return (
+            f"tilegen.jit is given {value!r}, which has been through it\n  remedy: decorate the function once"
+        )
+    if isinstance(value, staticmethod):
+        return "tilegen.jit is given a staticmethod\n  remedy: put @staticmethod above @tilegen.jit"
+    return f"tilegen.jit is given {value!r}\n  remedy: decorate a function that def defines"
 
 
 def _makes_programs(function: Callable[..., Any]) -> bool:

@@ -190,6 +190,20 @@ def test_wrong_calls_are_refused(call, error, sentence):
         call()
 
 
+@pytest.mark.parametrize(
+    "value, sentence",
+    [
+        (scaled, "<tilegen kernel scaled>, which has been through it"),
+        (staticmethod(scaled.__wrapped__), "put @staticmethod above @tilegen.jit"),
+        (len, "decorate a function that def defines"),
+        (3, "tilegen.jit is given 3"),
+    ],
+)
+def test_what_is_no_function_is_refused(value, sentence):
+    with pytest.raises(CallError, match=sentence):
+        tilegen.jit(value)
+
+
 def test_an_output_of_another_shape_is_refused():
     with pytest.raises(ArgumentError, match="argument D: expected shape"):
         sum_and_difference(normal(3, 64), normal(3, 64), out=(normal(3, 63), normal(3, 64)))
