@@ -207,6 +207,8 @@ class _Job:
                 declare_tensor(walker, name, given, node)
             elif name in self.parameters or parameter.default is not inspect.Parameter.empty:
                 value = self.parameters.get(name, parameter.default)
+                if isinstance(value, numbers.Integral) and not isinstance(value, int):
+                    value = int(value)  # NumPy's
                 generation[name] = value
                 walker.fixed_parameters[name] = value
                 walker.bind(name, parameter_number(name, value))
