@@ -67,14 +67,17 @@ def parameter_names(function: Function) -> tuple[str, ...]:
 
 
 def hashable(values: Mapping[str, Any]) -> tuple[tuple[str, Hashable], ...]:
-    """Named values as a dictionary key; what cannot be hashed (a list) goes by its representation."""
-    items = []
+    """Named values as a dictionary key; what cannot be hashed (a list) goes by its representation. Numbers
+    that are equal (1, 1.0 and True, 0.0 and -0.0) are told apart."""
+    items: list[tuple[str, Hashable]] = []
     for name, value in values.items():
         try:
             hash(value)
         except TypeError:
-            value = (type(value).__name__, repr(value))
-        items.append((name, value))
+            items.append((name, (type(value).__name__, repr(value))))
+        else:
+            exact = repr(value) if isinstance(value, float | tuple) else ""
+            items.append((name, (type(value).__name__, value, exact)))
     return tuple(items)
 
 

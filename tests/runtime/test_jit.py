@@ -204,6 +204,21 @@ def test_what_is_no_function_is_refused(value, sentence):
         tilegen.jit(value)
 
 
+def test_equal_parameters_of_other_types_are_others(host):
+    @tilegen.jit(target="sm_80")
+    def filled(A, value=0):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        B = T.empty((N,), T.float32)
+        with T.Kernel(T.ceildiv(N, 64), threads=64) as bx:
+            for i in T.Parallel(64):
+                B[bx * 64 + i] = 5 if value is True else 6 if isinstance(value, float) else 7
+        return B
+
+    a = normal(3)
+    assert [float(filled(a, value=value)[0]) for value in (1, 1.0, True)] == [7, 6, 5]
+
+
 def test_an_output_of_another_shape_is_refused():
     with pytest.raises(ArgumentError, match="argument D: expected shape"):
         sum_and_difference(normal(3, 64), normal(3, 64), out=(normal(3, 63), normal(3, 64)))
