@@ -256,6 +256,10 @@ def test_wrong_arguments() -> None:
     both = fault(scale_rows, {"X": T.Tensor((1000, 96), T.float16)}, dims={"N": 32})
     assert both.message == "axis 1 of X is 96, but dims fixes N to 32"
 
+    for out_idx in ("X", 1.5, ["Y"]):
+        with pytest.raises(TilegenError, match="out_idx is a position of a parameter or a list of some, not"):
+            parse(scale_rows, out_idx=out_idx)
+
     missing = fault(lambda_free_missing)
     assert missing.line == "def lambda_free_missing(X, size):"
     assert missing.underlined == "size"

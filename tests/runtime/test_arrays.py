@@ -101,6 +101,13 @@ def test_torch_values_pass_through_numpy_unchanged(dtype):
     assert back.dtype == tensor.dtype and torch.equal(back.float(), tensor.float())
 
 
+def test_a_sparse_tensor_is_refused():
+    torch = pytest.importorskip("torch")
+    sparse = torch.zeros(4, 4).to_sparse()
+    with pytest.raises(ArgumentError, match="expected a dense tensor, got one of layout"):
+        framework_of(sparse).probe(sparse)
+
+
 def test_torch_facts_and_allocation():
     torch = pytest.importorskip("torch")
     tensor = torch.zeros(8, 4, dtype=torch.bfloat16).t()

@@ -136,7 +136,9 @@ class _Job:
     def _outputs(self, out_idx: int | Sequence[int] | None) -> tuple[str, ...]:
         if out_idx is None:
             return ()
-        positions = [out_idx] if isinstance(out_idx, int) else list(out_idx)
+        positions = [out_idx] if isinstance(out_idx, int) else out_idx
+        if not isinstance(positions, Sequence) or not all(isinstance(at, int) for at in positions):
+            raise TilegenError(f"out_idx is a position of a parameter or a list of some, not {out_idx!r}")
         count = len(self.names)
         for position in positions:
             if not -count <= position < count:

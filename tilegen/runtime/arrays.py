@@ -232,7 +232,12 @@ class TorchFramework:
         self._empty = torch.empty
 
     def probe(self, array: Any) -> tuple[int, Key]:
-        pointer: int = array.data_ptr()
+        try:
+            pointer: int = array.data_ptr()
+        except RuntimeError:  # a sparse tensor, say
+            raise ArgumentError(
+                "array", "a dense tensor", f"one of layout {array.layout}", "pass tensor.to_dense()"
+            ) from None
         key = (array.dtype, array.device, array.shape, array.stride(), alignment_class(pointer))
         return pointer, key
 
