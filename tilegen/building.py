@@ -15,6 +15,7 @@ from tilegen.dtype_parameters import bind_dtypes
 from tilegen.emission import Emission
 from tilegen.errors import TilegenError
 from tilegen.frontend import parse
+from tilegen.frontend.names import is_reserved, safe_identifier
 from tilegen.frontend.source import annotated_names, source_of
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Program
@@ -68,14 +69,17 @@ def parameter_names(function: Function) -> tuple[str, ...]:
 
 
 def hashable(values: Mapping[str, Any]) -> tuple[tuple[str, Hashable], ...]:
-    """Named values as a dictionary key; what cannot be hashed (a list) goes by its representation."""
-    items = []
+    """Named values as a dictionary key; what cannot be hashed (a list) goes by its representation. Numbers
+    that are equal (1, 1.0 and True, 0.0 and -0.0) are told apart."""
+    items: list[tuple[str, Hashable]] = []
     for name, value in values.items():
         try:
             hash(value)
         except TypeError:
-            value = (type(value).__name__, repr(value))
-        items.append((name, value))
+            items.append((name, (type(value).__name__, repr(value))))
+        else:
+            exact = repr(value) if isinstance(value, float | tuple) else ""
+            items.append((name, (type(value).__name__, value, exact)))
     return tuple(items)
 
 
@@ -206,14 +210,19 @@ def build_emission(
 
     Raises:
         ProgramError: when the program is wrong or does not fit the target.
-        CallError: a kernel name that is no C identifier.
+        CallError: a kernel name that is no C identifier, or that C++ or the toolkit use.
     """
     if definition.style == "eager":
         parameters = bind_dtypes(definition.python, tensors, parameters)
     program = read_program(definition, tensors, parameters, dims, target)
     if name is not None:
-        if not name.isidentifier() or not name.isascii():
+        if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
             raise CallError(f"'{name}' cannot name a kernel: it is no C identifier")
+        if is_reserved(name):
+            raise CallError(
+                f"'{name}' cannot name a kernel: C++, the toolkit or the text's constants use it\n"
+                f"  remedy: {safe_identifier(name)} can"
+            )
         program = dataclasses.replace(program, name=name)
     given = parameters if definition.style == "eager" else definition.recorded
     command = regenerate_command(program, definition.origin, target, given, dims or {}, name)
@@ -233,8 +242,8 @@ def regenerate_command(
     fixed = {
         extent.name: int(extent.value)
         for tensor in program.tensors
-        for extent in tensor.shape
-        if isinstance(extent, Const) and extent.name
+        for extent in (*tensor.shape, *(tensor.strides or ()))
+        if isinstance(extent, Const) and extent.name in program.fixed
     }
     for extent_name, extent_value in {**fixed, **dims}.items():
         words += ["--dim", f"{extent_name}={extent_value}"]

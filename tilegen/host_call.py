@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from tilegen.emission import Emission
-from tilegen.runtime.arrays import ArrayFacts, Framework, framework_of
+from tilegen.runtime.arrays import ArrayFacts, Framework, facts_of, framework_of
 from tilegen.runtime.binding import (
     Apart,
     Scalar,
@@ -94,7 +94,7 @@ def prepare_host_call(
         check_count(manifest, made, len(outputs))
     facts: dict[int, ArrayFacts] = {}
     for position, array in zip((*inputs, *(made if outputs else ())), (*arrays, *outputs), strict=True):
-        facts[position] = framework_of(array, manifest.tensors[position].name).facts(array)
+        facts[position] = facts_of(array, manifest.tensors[position].name)
     bind_shapes(manifest, facts, scalars)
     places = {position: index for index, position in enumerate((*inputs, *made))}
     names = {manifest.tensors[position].name: index for position, index in places.items()}

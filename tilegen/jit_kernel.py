@@ -38,7 +38,7 @@ from tilegen.program import (
     target_of_call,
     without_foreign_options,
 )
-from tilegen.runtime.arrays import ArrayFacts, all_known, framework_of, is_array
+from tilegen.runtime.arrays import ArrayFacts, all_known, facts_of, framework_of, is_array
 from tilegen.runtime.binding import ContractError, as_number, whole_numbers
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
@@ -66,6 +66,8 @@ class JitKernel:
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         plain = function.function if isinstance(function, PrimFunc) else function
+        if not hasattr(plain, "__code__"):
+            raise CallError(_no_function(plain))
         self._target = target_alias(target)
         self._dynamic = tuple(re.findall(r"\w+", dynamic)) if isinstance(dynamic, str) else tuple(dynamic)
         self._backend = backend
@@ -213,10 +215,7 @@ class JitKernel:
         with self._lock:
             self._refuse_other_values(assignment.parameters)
             names = [name for name in parameter_names(self._definition.python) if name in assignment.tensors]
-            facts = {
-                name: framework_of(array, name).facts(array)
-                for name, array in zip(names, arrays, strict=True)
-            }
+            facts = {name: facts_of(array, name) for name, array in zip(names, arrays, strict=True)}
             target = target_of_call(self._target, facts)
             given = {**self._parameters, **assignment.parameters}
             try:
@@ -313,11 +312,22 @@ def _spec(array: ArrayFacts) -> TensorSpec:
 
 
 def _as_spec(value: Any, name: str) -> TensorSpec:
-    return value if isinstance(value, TensorSpec) else _spec(framework_of(value, name).facts(value))
+    return value if isinstance(value, TensorSpec) else _spec(facts_of(value, name))
 
 
 def _describes_tensor(value: Any) -> bool:
     return isinstance(value, TensorSpec) or is_array(value)
+
+
+def _no_function(value: object) -> str:
+    """What is wrong with a value that is decorated, or passed, as a tile program."""
+    if isinstance(value, JitKernel):
+        return (
+            f"tilegen.jit is given {value!r}, which has been through it\n  remedy: decorate the function once"
+        )
+    if isinstance(value, staticmethod):
+        return "tilegen.jit is given a staticmethod\n  remedy: put @staticmethod above @tilegen.jit"
+    return f"tilegen.jit is given {value!r}\n  remedy: decorate a function that def defines"
 
 
 def _makes_programs(function: Callable[..., Any]) -> bool:

@@ -11,7 +11,7 @@ from tilegen.building import CallError, Definition, OutIdx, build_emission, scal
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall, prepare_host_call
 from tilegen.language.functions import PrimFunc
-from tilegen.runtime.arrays import ArrayFacts, framework_of, is_array
+from tilegen.runtime.arrays import ArrayFacts, facts_of, is_array
 from tilegen.runtime.binding import as_number, whole_numbers
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
@@ -101,7 +101,7 @@ class CompiledProgram:
         prepared = self._calls.get(lookup)
         if prepared is None:
             with self._lock:
-                facts = {str(i): framework_of(array).facts(array) for i, array in enumerate(arrays)}
+                facts = {str(i): facts_of(array, str(i)) for i, array in enumerate(arrays, 1)}
                 emission = self._emit(target_of_call(self._target, facts), None)
                 prepared = prepare_call(
                     emission, arrays, outputs, facts, values, self._compiled, self._backend
@@ -174,7 +174,7 @@ def prepare_call(
     Raises:
         CallError: neither arrays nor outputs are given.
     """
-    places = list(facts.values()) or [framework_of(array).facts(array) for array in outputs]
+    places = list(facts.values()) or [facts_of(array, "out") for array in outputs]
     if not places:
         raise CallError(
             f"{emission.name} is given no array, so that nothing says where its outputs are to be\n"

@@ -63,8 +63,8 @@ def test_the_cache_name_does_not_depend_on_the_machine_with_nvcc(require_tool, t
     monkeypatch.setattr(
         compilation,
         "cached",
-        lambda name, make, folder: (
-            b'{"compiler": "", "registers": 1, "spills": 0, "static_shared_bytes": 0, "log": ""}'
+        lambda name, make, folder, whole: (
+            b'{"compiler": "", "registers": 1, "spills": 0, "static_shared_bytes": 0, "log": "", "sha256": ""}'
         ),
     )
     monkeypatch.setattr(compilation, "_compile", lambda *a: type("R", (), {"binary": b""}))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import tilegen.language as T
 from tilegen.cli import app
 from tilegen.cli.loading import load_kernel
 from tilegen.cli.options import OptionError, read_dims, read_settings
@@ -166,6 +167,37 @@ def test_the_quoted_command_emits_the_same_file(tmp_path, monkeypatch):
     assert (tmp_path / "two" / "matmul_relu.sm_80.cu").read_text() == text
 
 
+STRIDED = """
+    import tilegen
+    import tilegen.language as T
+
+    LANES = 4
+
+    @tilegen.jit
+    def first_lane(A, columns: int = 32):
+        M, S = T.const("M, S")
+        A: T.StridedTensor((M, columns, LANES), (S, LANES, 1), T.float32)
+        B = T.empty((M, columns), T.float32)
+        with T.Kernel(M, threads=32) as bx:
+            for i in T.Parallel(columns):
+                B[bx, i] = A[bx, i, 0]
+        return B
+"""
+
+
+def test_the_quoted_command_fixes_only_what_the_program_leaves_open(write):
+    """Parameters and constants of the module are integers with a name too, but no extents of the program."""
+    kernel = load_kernel(write(STRIDED))
+    for emission in (
+        kernel.emit(target="sm_80"),
+        kernel.emit(T.Tensor((3, 32, 4), "float32", (256, 4, 1)), target="sm_80"),
+    ):
+        emission.save("one")
+        command = next(line for line in emission.source.splitlines() if "tilegen emit" in line)
+        done = tilegen(*shlex.split(command)[2:], "-o", "one", "--check")
+        assert done.exit_code == 0, done.output
+
+
 def test_run_compares_with_the_reference(require_tool, write):
     require_tool("host_compiler")
     done = tilegen("run", write(PROGRAM, PROTOCOL), "--target", "sm_80")
@@ -259,6 +291,25 @@ def test_report(write):
     assert "sm_80" in done.output and "gfx942" in done.output
 
 
+def test_report_tells_of_the_kernel_that_emit_writes(write):
+    settings = """
+    kernel = shifted
+    parameters = {"block": 32}
+    target_parameters = {"gfx942": {"block": 256}}
+"""
+    file = write(PROGRAM + settings)
+    for target, block in (("sm_80", 32), ("gfx942", 256)):
+        done = tilegen("report", file, "-t", target, "--dim", "M=1024")
+        assert f"grid {1024 // block}" in done.output, done.output
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(write, tmp_path):
+    file = write(PROGRAM)
+    (tmp_path / "build/shifted.sm_80.cu").mkdir(parents=True)
+    done = tilegen("emit", file, "-t", "sm_80", "-o", "build")
+    assert done.exit_code == 1 and "error: build/shifted.sm_80.cu: Is a directory" in done.output
+
+
 def test_doctor_lists_everything():
     done = tilegen("doctor")
     assert done.exit_code == 0
@@ -278,7 +329,11 @@ def test_doctor_lists_everything():
         (("run", "example.py"), "does not define inputs, reference, tolerance"),
         (("check", "example.py"), "does not define inputs, reference, tolerance"),
         (("emit", "example.py", "-o", "example.py"), "example.py: File exists"),
-        (("emit", "broken.py"), "broken.py failed while it was loaded: ZeroDivisionError"),
+        (("emit", "example.py", "--set", "target=sm_80"), "--set target=sm_80: --target says this"),
+        (("report", "example.py", "--set", "dims=3"), "--set dims=3: --dim says this"),
+        (("emit", "example.py", "--name", "int"), "'int' cannot name a kernel"),
+        (("emit", "broken.py"), "broken.py:1 failed while it was loaded: ZeroDivisionError"),
+        (("emit", "script.py"), "script.py:3 failed while it was loaded: SystemExit: 0"),
         (("emit", "empty.py"), "empty.py has no single kernel (none)"),
         (("emit", "wrong.py"), "wrong.py:1"),
         (("report", "open.py"), "fix M: --dim M=…"),
@@ -289,6 +344,7 @@ def test_errors_are_for_people(write, words, sentence):
     write(PROGRAM)
     write("1 / 0\n", name="broken.py")
     write("x = 1\n", name="empty.py")
+    write("import sys\n\nsys.exit(0)\n", name="script.py")
     write(PROGRAM.replace("A[bx * block + i] + amount", "Q[bx * block + i]"), name="wrong.py")
     tile = "Q = T.alloc_shared((M,), T.float32)"
     write(PROGRAM.replace("for i in", f"{tile}\n            for i in"), name="open.py")

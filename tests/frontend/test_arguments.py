@@ -250,6 +250,15 @@ def test_wrong_arguments() -> None:
         parse(scale_rows, {"Z": T.Tensor((8,), T.float16)})
     with pytest.raises(TilegenError, match="scale_rows has no parameter blok"):
         parse(scale_rows, parameters={"blok": 3})
+    for value in (32.0, "32", True, None):
+        with pytest.raises(TilegenError, match="dims: N is an integer, not"):
+            parse(scale_rows, dims={"N": value})
+    both = fault(scale_rows, {"X": T.Tensor((1000, 96), T.float16)}, dims={"N": 32})
+    assert both.message == "axis 1 of X is 96, but dims fixes N to 32"
+
+    for out_idx in ("X", 1.5, ["Y"]):
+        with pytest.raises(TilegenError, match="out_idx is a position of a parameter or a list of some, not"):
+            parse(scale_rows, out_idx=out_idx)
 
     missing = fault(lambda_free_missing)
     assert missing.line == "def lambda_free_missing(X, size):"

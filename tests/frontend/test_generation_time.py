@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from frontend_faults import fault
 
 import tilegen.language as T
@@ -233,6 +234,27 @@ def test_tile_values_given_to_python_functions() -> None:
     wrong = fault(maths)
     assert wrong.underlined == "math.exp(X[bx])"
     assert wrong.remedy == "use the tile language's own function, such as T.exp"
+
+    def printed(X):
+        X: T.Tensor((8,), T.float32)
+        with T.Kernel(8) as bx:
+            print(X[bx])
+
+    assert fault(printed).remedy == (
+        "remove it: a kernel prints nothing; store the value in an output to look at it"
+    )
+
+
+def test_numbers_of_numpy_count_as_pythons() -> None:
+    def counted(X, block: int = 64, top: int = 3):
+        X: T.Tensor((1000,), T.float32)
+        with T.Kernel(T.ceildiv(1000, block), threads=64) as bx:
+            for i in T.Parallel(block):
+                X[bx * block + i] = T.max(top, T.ceildiv(block, 32)) + T.min(top, 5)
+
+    given = {"block": np.int64(64), "top": np.int32(3)}
+    assert body(counted, **given) == body(counted)
+    assert parse(counted, parameters=given).parameters == parse(counted).parameters
 
 
 def test_builtins_on_tile_values() -> None:

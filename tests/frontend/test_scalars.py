@@ -166,6 +166,14 @@ def test_wrong_scalars() -> None:
     wrong = fault(division)
     assert (wrong.underlined, wrong.message) == ("0", "T.ceildiv divides by a positive integer, not 0")
 
+    def halves(X, block: float = 2.0):
+        X: T.Tensor((64,), T.float32)
+        with T.Kernel(T.ceildiv(64, block)) as bx:
+            X[bx] = 0
+
+    wrong = fault(halves)
+    assert (wrong.underlined, wrong.message) == ("block", "T.ceildiv divides integers")
+
     def one(X):
         X: T.Tensor((64,), T.float32)
         with T.Kernel(1) as bx:

@@ -139,6 +139,8 @@ WRONG = [
     ("for i, j in T.Parallel(8, 8): v[i] = j", "",
      "iterations of T.Parallel that differ in j all write the same element of v", "reduce along j", None),
     ("for i in T.Parallel(0): v[i] = 0", "0", "an extent of T.Parallel is positive, not 0", "", None),
+    ("for i in T.serial(10**12): v[i] = 0", "10**12",
+     "a loop's bound of 1,000,000,000,000 is beyond a kernel's 32-bit indices (2,147,483,647)", "", None),
     ("for i in T.serial(0, 8, n): A[i, 0] = 0", "n", "the step of a loop of the kernel is a positive Python integer",
      "", None),
     ("for i in T.serial(8): break", "", "break cannot leave a loop of the kernel", "put the statements", None),
@@ -224,6 +226,11 @@ def test_wrong_statements(case: tuple[str, str, str, str, list[str] | None]) -> 
 
 
 HEADERS = [
+    (
+        "with T.Kernel(65536, 65536, threads=32) as (bx, by):",
+        "the grid has 4,294,967,296 blocks, more than a launch can (2,147,483,647)",
+        "let each block compute more",
+    ),
     ("with T.Kernel(4, threads=100) as bx:", "threads=100 is not a positive multiple of 32", "threads=128"),
     ("with T.Kernel(4, threads=0) as bx:", "threads=0 is not a positive multiple of 32", "threads=32"),
     ("with T.Kernel(4, threads=2048) as bx:", "threads=2048 is more than a block holds", "at most 1024"),

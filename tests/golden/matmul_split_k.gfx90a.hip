@@ -299,17 +299,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
   // Epilogue
   // split_k.py:40  T.sum_blocks(C_local, axis=bz)
-  const int group = bx;  // of the blocks that differ in bz alone
-  float* C_local_own = C_local_parts + i64(group * kSplitK + bz) * kCLocalPartElements + 4 * thread;
+  float* C_local_own = C_local_parts + i64(bx * kSplitK + bz) * kCLocalPartElements + 4 * thread;
 #pragma unroll
   for (int ni = 0; ni < 4; ++ni)
     *reinterpret_cast<fp32x4*>(&C_local_own[4 * ni * kThreads]) = *reinterpret_cast<const fp32x4*>(&C_local[0][ni][0]);
   __threadfence();   // the stores of every wave are there before one counts the block
   block_sync_lds();  // all threads have stored their part
-  if (thread == 0) shared.arrived = count_in(arrivals[group], kSplitK - 1);  // back to 0 with the last
+  if (thread == 0) shared.arrived = count_in(arrivals[bx], kSplitK - 1);  // back to 0 with the last
   block_sync_lds();
   if (shared.arrived == kSplitK - 1) {  // the last of them goes on
-    const float* C_local_first = C_local_parts + i64(group * kSplitK) * kCLocalPartElements + 4 * thread;
+    const float* C_local_first = C_local_parts + i64(bx * kSplitK) * kCLocalPartElements + 4 * thread;
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {
       *reinterpret_cast<fp32x4*>(&C_local[0][ni][0]) =

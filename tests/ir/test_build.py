@@ -75,11 +75,25 @@ def test_zero_times_a_float_is_kept() -> None:
         (n, Var("u", uint32), uint32),
         (h, n, float16),
         (Var("p", bool_), n, int32),
+        (Var("c", uint8), build.const(255), uint8),
+        (Var("c", uint8), build.const(300), int32),
+        (Var("c", int8), build.const(-129), int32),
+        (n, build.const(2**31 - 1), int32),
+        (n, build.const(2**31), int64),
+        (Var("u", uint32), build.const(2**31), uint32),
     ],
 )
 def test_common_dtypes(left: Expr, right: Expr, dtype: object) -> None:
     assert build.add(left, right).dtype == dtype
     assert build.add(right, left).dtype == dtype
+
+
+def test_masks_adapt_by_their_bits() -> None:
+    for op in ("&", "|", "^"):
+        assert build.binary(op, n, 0xF0F0F0F0).dtype == int32
+        assert build.binary(op, Var("c", int8), 0x80).dtype == int8
+        assert build.binary(op, Var("c", uint8), -16).dtype == uint8
+        assert build.binary(op, Var("c", uint8), 0x100).dtype == int32
 
 
 def test_casts_that_cannot_fold() -> None:

@@ -102,7 +102,8 @@ def test_dtypes() -> None:
     import ml_dtypes
     import numpy as np
 
-    assert as_dtype(np.dtype("float16")) == T.float16
+    assert as_dtype(np.dtype("float16")) == as_dtype(np.float16) == T.float16
+    assert as_dtype(ml_dtypes.bfloat16) == T.bfloat16 and as_dtype(np.bool_) == T.bool_
     assert as_dtype(np.dtype(ml_dtypes.bfloat16)) == T.bfloat16
     assert as_dtype("double") == T.float64
     assert T.float8_e4m3fn != T.float8_e4m3fnuz

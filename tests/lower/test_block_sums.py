@@ -166,10 +166,10 @@ def test_several_fragments_and_other_types() -> None:
         (r"(\n *)(__syncthreads|block_sync_lds|named_barrier_sync)\([^\n]*(?=\s+if \(\w+ == 0\) shared.arrived)", ""),
         (r"(shared.arrived = count_in[^\n]*)\n *(__syncthreads|block_sync_lds|named_barrier_sync)\([^\n]*", r"\1"),
         # A count that neither releases nor acquires, and none at all
-        (r"count_in\(arrivals\[group\]", "atomicInc(&arrivals[group]"),
+        (r"count_in\(arrivals\[share_group\]", "atomicInc(&arrivals[share_group]"),
         (r"shared.arrived == kSplits - 1", "shared.arrived == 0"),
         # Parts that lie over each other
-        (r"i64\(group \* kSplits \+ bz\)", "i64(group * kSplits)"),
+        (r"i64\(share_group \* kSplits \+ bz\)", "i64(share_group * kSplits)"),
     ],
     ids=["no barrier before", "no barrier behind", "plain count", "the first goes on", "one place for all parts"],
 )  # fmt: skip
@@ -214,12 +214,12 @@ def test_names_of_the_program_that_the_text_wants() -> None:
         N = T.const("N")
         A: T.Tensor((N,), T.float32)
         total_parts = T.empty((block,), T.float32)
-        with T.Kernel(arrivals, 2, threads=64) as (group, last):
+        with T.Kernel(arrivals, 2, threads=64) as (share_group, last):
             arrived = T.alloc_shared((block,), T.float32)
             total = T.alloc_fragment((block,), T.float32)
-            T.copy(A[group * block], arrived)
+            T.copy(A[share_group * block], arrived)
             T.copy(arrived, total)
-            T.sum_blocks(total, group)
+            T.sum_blocks(total, share_group)
             if last == 0:
                 T.copy(total, total_parts)
         return total_parts
@@ -242,5 +242,5 @@ def test_the_report_counts_what_blocks_leave_and_take() -> None:
 
 def test_the_text_says_who_goes_on() -> None:
     text = kernel_text(generated(product, "sm_80", _operands()))
-    assert "const int group = by * kTilesBx + bx;  // of the blocks that differ in bz alone" in text
+    assert "const int share_group = by * kTilesBx + bx;  // blocks that differ in bz alone" in text
     assert re.search(r"if \(shared.arrived == kSplits - 1\) \{ +// the last of them goes on\n", text)

@@ -88,6 +88,32 @@ def test_quotients_of_what_functions_give(dtype: str, require_tool: Callable[[st
     build_cuda(emission.source, emission.target)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_literals_that_the_type_does_not_hold(target: str, require_tool: Callable[[str], None]) -> None:
+    """They are no other number: 300 beside a byte is not 44, and 10**12 beside an index is not negative."""
+    require_tool("host_compiler")
+
+    @tilegen.jit
+    def compared(A, far: int = 10**12):
+        N = T.const("N")
+        A: T.Tensor((N,), T.uint8)
+        X = T.empty((4, N), T.int32)
+        with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+            for i in T.Parallel(128):
+                a = A[bx * 128 + i]
+                X[0, bx * 128 + i] = T.if_then_else(a < 300, 1, 0)
+                X[1, bx * 128 + i] = a * 300
+                X[2, bx * 128 + i] = T.if_then_else(i < far, 1, 0)
+                X[3, bx * 128 + i] = T.max(a, 300) - (a > -1)
+        return X
+
+    a = np.arange(256, dtype=np.uint8)
+    wide = a.astype(np.int32)
+    found = compared.emit(T.Tensor(a.shape, T.uint8), target=target).emulate(a)
+    expected = [np.ones_like(wide), wide * 300, np.ones_like(wide), np.full_like(wide, 299)]
+    np.testing.assert_array_equal(found, np.stack(expected))
+
+
 def test_what_stays_in_the_type_is_not_cast() -> None:
     def unpacked(P):
         N = T.const("N")

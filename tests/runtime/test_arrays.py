@@ -64,6 +64,11 @@ def test_key_depends_on_dtype_shape_strides_and_alignment():
     assert adapter.probe(aligned)[0] == aligned.ctypes.data
 
 
+def test_an_axis_of_one_element_runs_forwards():
+    view = np.zeros((3, 8), np.float32)[:1][::-1]
+    assert framework_of(view).facts(view).strides == (8, 1)
+
+
 def test_structured_view_is_refused():
     record = np.zeros(4, np.dtype([("a", np.float32), ("b", np.int16)]))["a"]
     with pytest.raises(ArgumentError, match="contiguous copy"):
@@ -94,6 +99,13 @@ def test_torch_values_pass_through_numpy_unchanged(dtype):
     np.testing.assert_array_equal(host.astype(np.float32), tensor.float().numpy())
     back = adapter.from_numpy(host)
     assert back.dtype == tensor.dtype and torch.equal(back.float(), tensor.float())
+
+
+def test_a_sparse_tensor_is_refused():
+    torch = pytest.importorskip("torch")
+    sparse = torch.zeros(4, 4).to_sparse()
+    with pytest.raises(ArgumentError, match="expected a dense tensor, got one of layout"):
+        framework_of(sparse).probe(sparse)
 
 
 def test_torch_facts_and_allocation():

@@ -16,7 +16,15 @@ from tilegen.manifest import (
     TensorMapParameter,
 )
 from tilegen.runtime.arrays import ArrayFacts
-from tilegen.runtime.binding import ContractError, allocated, bind_call, bind_shapes, check_count, supplied
+from tilegen.runtime.binding import (
+    ContractError,
+    allocated,
+    bind_call,
+    bind_shapes,
+    check_count,
+    check_scalar,
+    supplied,
+)
 from tilegen.runtime.errors import ArgumentError
 from tilegen.runtime.launch import LiveScalarSlot, PointerSlot, ScalarSlot, TensorMapSlot
 
@@ -180,3 +188,25 @@ def test_scalars_and_counts():
         bind_shapes(MATMUL, GOOD, {})
     with pytest.raises(ArgumentError, match=re.escape("expected 2 arrays (A, B), got 3")):
         check_count(MATMUL, supplied(MATMUL), 3)
+
+
+@pytest.mark.parametrize(
+    "dtype, value, fits",
+    [
+        ("int32", 2**31 - 1, True),
+        ("int32", 2**31, False),
+        ("uint8", -1, False),
+        ("uint8", 256, False),
+        ("int64", 2**40, True),
+        ("int32", 2.0, False),
+        pytest.param("float32", 10**400, False, id="float32-huge"),
+        ("float16", 1e6, True),  # infinity, as any conversion gives
+        ("bool", True, True),
+    ],
+)
+def test_a_number_that_its_type_does_not_hold_is_refused(dtype, value, fits):
+    if fits:
+        check_scalar("k", dtype, value)
+        return
+    with pytest.raises(ArgumentError, match="argument k: expected"):
+        check_scalar("k", dtype, value)

@@ -16,6 +16,7 @@ from tilegen.runtime.compilation import compile_image, for_capability
 from tilegen.runtime.compiled import CompiledKernel
 from tilegen.runtime.errors import ArgumentError, CompilationError
 from tilegen.target import load_target
+from tilegen.toolchain import CompileResult
 
 
 def emitted(target="sm_80", **options):
@@ -77,6 +78,9 @@ def test_emulate_returns_the_outputs_in_return_order(require_tool, schedule, asy
         ({"schedule": "rando"}, "schedule='rando' is none of fifo, reverse, random"),
         ({"asynchronous": "late"}, "asynchronous='late' is none of eager, lazy, random"),
         ({"multiprocessors": 0}, "multiprocessors=0"),
+        ({"multiprocessors": 1.5}, "multiprocessors=1.5 is no integer"),
+        ({"seed": "3"}, "seed='3' is no integer"),
+        ({"scalars": {"k": 3}}, "the kernel has no scalar k; it has none"),
     ],
 )
 def test_a_machine_that_does_not_exist_is_refused(options, sentence):
@@ -90,6 +94,10 @@ def test_emulate_takes_scalars(require_tool):
     a = np.arange(70, dtype=np.float32)
     emission = scaled.emit(T.Tensor((70,), T.float32), target="sm_80")
     np.testing.assert_array_equal(emission.emulate(a, scalars={"factor": 3}), 3 * a)
+    with pytest.raises(EmulationError, match="no value is given for factor: pass scalars="):
+        emission.emulate(a)
+    with pytest.raises(EmulationError, match="factor: expected a number, got '3'"):
+        emission.emulate(a, scalars={"factor": "3"})
 
 
 def test_specs_dims_and_open_extents():
@@ -179,6 +187,39 @@ def test_the_disk_cache_answers_the_second_time(require_tool, monkeypatch, tmp_p
     monkeypatch.setenv("TILEGEN_CACHE", "0")
     with pytest.raises(AssertionError, match="compiled again"):
         compile_image(source, "k", target)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".cubin"])
+def test_a_damaged_entry_is_made_anew(monkeypatch, tmp_path, suffix):
+    made = compiled_by_a_stand_in(monkeypatch)
+    monkeypatch.setenv("TILEGEN_CACHE_DIR", str(tmp_path))
+    first = compile_image("k", "k", load_target("sm_80"), "nvcc")
+    (entry,) = (tmp_path / "kernels").glob(f"*{suffix}")
+    entry.write_bytes(b"\0")
+    again = compile_image("k", "k", load_target("sm_80"), "nvcc")
+    assert again == first and len(made) == 2
+    assert compile_image("k", "k", load_target("sm_80"), "nvcc") == first and len(made) == 2
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(monkeypatch, tmp_path):
+    made = compiled_by_a_stand_in(monkeypatch)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILEGEN_CACHE_DIR", str(tmp_path / "file"))
+    image = compile_image("k", "k", load_target("sm_80"), "nvcc")
+    assert image.binary == b"k" and image.path is None and len(made) == 1
+
+
+def compiled_by_a_stand_in(monkeypatch):
+    """Compilers that give the source back; the list of what they compiled."""
+    made = []
+
+    def compile_it(source, target, backend, strict):
+        made.append(source)
+        return CompileResult("stand-in", (), "", source.encode())
+
+    monkeypatch.setattr(compilation, "_version", lambda backend: "1")
+    monkeypatch.setattr(compilation, "compile_cuda", compile_it)
+    return made
 
 
 def test_without_a_cache_the_image_gets_a_temporary_file(require_tool, monkeypatch):

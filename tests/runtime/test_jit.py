@@ -251,7 +251,11 @@ def test_optional_arrays_are_told_apart_by_name(host):
         (lambda: scaled(normal(10), "fast"), ArgumentError, "argument factor: expected a number, got 'fast'"),
         (lambda: scaled(normal(10), normal(1)), CallError, "block, which is a generation-time parameter"),
         (lambda: scaled(np.float32(3), 1.0), ArgumentError, "argument A: expected a NumPy array"),
-        (lambda: scaled(normal(10)[::-1], 1.0), ArgumentError, "argument strides: expected 0 or more"),
+        (lambda: scaled(normal(10)[::-1], 1.0), ArgumentError, "argument A: expected strides of 0 or more"),
+        (lambda: scaled(normal(10).astype(">f4"), 1.0), ArgumentError, "argument A: expected elements in"),
+        (lambda: scaled(normal(10), 1.0, out=normal(10).astype(">f4")), ArgumentError, "argument B: expected elem"),
+        (lambda: scaled(normal(10).astype(complex), 1.0), ArgumentError, "argument A: expected an element type"),
+        (lambda: scaled(normal(10), 10**400), ArgumentError, "argument factor: expected a number"),
         (lambda: scaled.emit("float32"), ArgumentError, "argument A: expected a NumPy array"),
         (lambda: scaled([1.0, 2.0], 1.0), tilegen.TilegenError, "argument A: expected a NumPy array"),
         (lambda: sum_and_difference(normal(3, 4), normal(3, 5)), tilegen.TilegenError, "N is 4"),
@@ -271,6 +275,35 @@ def test_optional_arrays_are_told_apart_by_name(host):
 def test_wrong_calls_are_refused(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()
+
+
+@pytest.mark.parametrize(
+    "value, sentence",
+    [
+        (scaled, "<tilegen kernel scaled>, which has been through it"),
+        (staticmethod(scaled.__wrapped__), "put @staticmethod above @tilegen.jit"),
+        (len, "decorate a function that def defines"),
+        (3, "tilegen.jit is given 3"),
+    ],
+)
+def test_what_is_no_function_is_refused(value, sentence):
+    with pytest.raises(CallError, match=sentence):
+        tilegen.jit(value)
+
+
+def test_equal_parameters_of_other_types_are_others(host):
+    @tilegen.jit(target="sm_80")
+    def filled(A, value=0):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        B = T.empty((N,), T.float32)
+        with T.Kernel(T.ceildiv(N, 64), threads=64) as bx:
+            for i in T.Parallel(64):
+                B[bx * 64 + i] = 5 if value is True else 6 if isinstance(value, float) else 7
+        return B
+
+    a = normal(3)
+    assert [float(filled(a, value=value)[0]) for value in (1, 1.0, True)] == [7, 6, 5]
 
 
 def test_an_output_of_another_shape_is_refused():

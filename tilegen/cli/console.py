@@ -39,6 +39,6 @@ def friendly(command: Callable[Parameters, Result]) -> Callable[Parameters, Resu
         except TilegenError as error:
             raise fail(str(error)) from None
         except OSError as error:  # a folder that cannot be written, say
-            raise fail(f"{error.filename}: {error.strerror}") from None
+            raise fail(f"{error.filename2 or error.filename}: {error.strerror}") from None
 
     return wrapped

@@ -19,6 +19,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,11 +90,19 @@ def load_module(path: Path) -> ModuleType:
         specification.loader.exec_module(module)
     except TilegenError:
         raise
-    except Exception as error:
-        raise ExampleError(f"{path} failed while it was loaded: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ExampleError(f"{path}{_line_in(path, error)} failed while it was loaded: {what}") from error
     finally:
         sys.path.remove(str(path.parent))
     return module
+
+
+def _line_in(path: Path, error: BaseException) -> str:
+    """`:12`, the line of a file that an error came from; nothing where its text did not run."""
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if Path(frame.f_code.co_filename) == path.absolute()]
+    return f":{lines[0]}" if lines else ""
 
 
 def split_reference(text: str) -> tuple[Path, str | None]:

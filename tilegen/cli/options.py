@@ -29,6 +29,8 @@ Settings = Annotated[
     typer.Option("--set", "-s", metavar="block_M=128", help="Sets a generation-time parameter."),
 ]
 
+_OWN_OPTIONS = {"target": "--target", "name": "--name", "dims": "--dim"}
+
 
 class OptionError(TilegenError):
     """A command-line value that cannot be read."""
@@ -50,9 +52,15 @@ def read_dims(texts: Sequence[str] | None) -> dict[str, int]:
 
 
 def read_settings(texts: Sequence[str] | None) -> dict[str, Any]:
-    """`block_M=128` as {"block_M": 128}: a Python literal where it is one, else text."""
+    """`block_M=128` as {"block_M": 128}: a Python literal where it is one, else text.
+
+    Raises:
+        OptionError: for anything but a name and a value, and for what has an option of its own.
+    """
     settings: dict[str, Any] = {}
     for name, value in _pairs(texts, "--set"):
+        if name in _OWN_OPTIONS:
+            raise OptionError(f"--set {name}={value}: {_OWN_OPTIONS[name]} says this")
         try:
             settings[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):

@@ -13,6 +13,8 @@ import numpy as np
 from tilegen.emulate.errors import EmulationError
 from tilegen.emulate.facts import Facts
 from tilegen.formula import FormulaError, compile_formulas, formula_names
+from tilegen.runtime.binding import as_number, check_scalar
+from tilegen.runtime.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 Number = int | float
@@ -58,6 +60,9 @@ class Settings:
                 raise EmulationError(
                     "argument", f"{name}={getattr(self, name)!r} is none of {', '.join(choices)}"
                 )
+        for name in ("seed", "multiprocessors"):
+            if not isinstance(getattr(self, name), int | np.integer):
+                raise EmulationError("argument", f"{name}={getattr(self, name)!r} is no integer")
         if self.multiprocessors < 1:
             raise EmulationError(
                 "argument", f"multiprocessors={self.multiprocessors}: there must be one at least"
@@ -106,6 +111,7 @@ class Launch:
         self._arrays = self._named(arrays)
         self.names: dict[str, Number] = {**scalars, "multiprocessors": settings.multiprocessors}
         self._solve_symbols()
+        self._check_scalars(scalars)
         self._shapes = {tensor["name"]: self._shape(tensor) for tensor in self._tensors}
         self._check_shapes()
         self._check_contract()
@@ -152,6 +158,32 @@ class Launch:
                 for axis in axes:
                     if tensor["strides"][axis] in symbols:
                         self.names.setdefault(tensor["strides"][axis], array.strides[axis] // array.itemsize)
+
+    def _check_scalars(self, scalars: Mapping[str, Number]) -> None:
+        """Each scalar argument has a value that its type holds, and there is no value for anything else."""
+        wanted = {scalar["name"]: scalar for scalar in self._facts.get("scalars", ())}
+        called = {name: scalar.get("argument") or name for name, scalar in wanted.items()}
+        for name, scalar in wanted.items():
+            if name not in scalars:
+                raise EmulationError(
+                    "argument", f"no value is given for {called[name]}: pass scalars={{'{called[name]}': …}}"
+                )
+            try:
+                check_scalar(called[name], scalar["dtype"], as_number(called[name], scalars[name]))
+            except ArgumentError as error:
+                raise EmulationError(
+                    "argument", f"{called[name]}: expected {error.expected}, got {error.got}"
+                ) from None
+        read = {
+            name
+            for parameter in self._facts["parameters"]
+            if parameter["kind"] == "scalar"
+            for name in formula_names(str(parameter["value"]))
+        }
+        unknown = [name for name in scalars if name not in {*wanted, *read, *self._facts.get("symbols", ())}]
+        if unknown:
+            has = ", ".join(called.values()) or "none"
+            raise EmulationError("argument", f"the kernel has no scalar {unknown[0]}; it has {has}")
 
     def _shape(self, tensor: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(evaluate_int(extent, self.names) for extent in tensor["shape"])

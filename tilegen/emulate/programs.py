@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -12,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import filelock
-import platformdirs
 
 from tilegen._resources import templates_root
 from tilegen.emulate.compiler import HostCompiler, find_compiler
@@ -20,6 +22,7 @@ from tilegen.emulate.errors import UnusableText
 from tilegen.emulate.facts import facts_of
 from tilegen.emulate.sections import emulated_text
 from tilegen.manifest import Manifest
+from tilegen.runtime.disk_cache import cache_root
 
 _COMMON_FLAGS = ("-std=c++20", "-w", "-Wno-psabi", "-ffp-contract=off", "-fno-strict-aliasing")
 _CORE_FLAGS = (*_COMMON_FLAGS, "-O1", "-ftree-vectorize")
@@ -28,10 +31,23 @@ _LINK_FLAGS = ("-lm",)
 _ERROR_LINES = 40
 
 
-def cache_folder() -> Path:
-    """Where programs are kept: $TILEGEN_CACHE_DIR/emulator, else the user's cache folder."""
-    root = os.environ.get("TILEGEN_CACHE_DIR")
-    return (Path(root) if root else platformdirs.user_cache_path("tilegen")) / "emulator"
+def program_folder() -> Path:
+    """Where programs are kept: as long as the process lasts where the cache is off, or cannot be written."""
+    root = cache_root()
+    if root is not None:
+        folder = root / "emulator"
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+        if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    return _passing_folder()
+
+
+@cache
+def _passing_folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="tilegen-emulator-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def build(source: str, manifest: Manifest | Mapping[str, Any]) -> Path:
@@ -42,7 +58,7 @@ def build(source: str, manifest: Manifest | Mapping[str, Any]) -> Path:
     facts = facts_of(manifest)
     compiler = find_compiler()
     text = emulated_text(source, facts)
-    folder = cache_folder()
+    folder = program_folder()
     core = folder / f"core-{_digest(compiler, _CORE_FLAGS, _headers_digest())}.o"
     program = (
         folder
@@ -50,7 +66,6 @@ def build(source: str, manifest: Manifest | Mapping[str, Any]) -> Path:
     )
     if program.exists():
         return program
-    folder.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(f"{program}.lock"):
         if not program.exists():
             _compile(compiler, text, str(facts["language"]), core, program)

@@ -50,11 +50,16 @@ def run(
     """
     settings = Settings(schedule, asynchronous, seed, multiprocessors, timeout)
     facts = facts_of(manifest)
-    launch = Launch(facts, arrays, scalars or {}, settings, resident_blocks(source_text))
-    program = build(source_text, facts)
     with tempfile.TemporaryDirectory(prefix="tilegen-") as folder:
         job, data, report = (Path(folder, name) for name in ("job", "data", "report"))
-        launch.write(job, data)
+        try:
+            launch = Launch(facts, arrays, scalars or {}, settings, resident_blocks(source_text))
+            program = build(source_text, facts)
+            launch.write(job, data)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise EmulationError(
+                "manifest", f"a field is missing or garbled: {type(error).__name__}: {error}"
+            ) from error
         if 0 not in launch.grid:
             _run_program(program, (job, data, report), timeout, source_text, facts)
         outputs = launch.read(data)
@@ -72,6 +77,10 @@ def _run_program(
     except subprocess.TimeoutExpired:
         raise EmulationError(
             "timeout", f"the emulated kernel was still running after {timeout:g} seconds"
+        ) from None
+    except OSError as error:
+        raise EmulationError(
+            "crash", f"the emulator's program cannot be started ({error.strerror}): remove {program}"
         ) from None
     report = files[2]
     if report.exists():

@@ -116,6 +116,12 @@ def _bind_const(
     """Gives a T.const name its value: an integer, or a dynamic extent."""
     fixed = context.dims.get(item.name)
     if isinstance(given, int):
+        if fixed is not None and fixed != given:
+            raise ProgramError(
+                location,
+                f"axis {axis} of {name} is {given}, but dims fixes {item.name} to {fixed}",
+                remedy="give one of the two",
+            )
         item.value = NamedInt.of(given, item.name)
     elif given is None and fixed is not None:
         item.value = NamedInt.of(fixed, item.name)

@@ -257,7 +257,9 @@ def _python_call(context: Context, node: ast.Call, function: Callable[..., Any])
         extents = fixing_remedy(*positional, *keywords.values())
         if extents:
             remedy = f"{extents}; or {remedy}"
-        if getattr(function, "__module__", "") in ("math", "numpy", "builtins", "cmath", "torch"):
+        if function is print:
+            remedy = "remove it: a kernel prints nothing; store the value in an output to look at it"
+        elif getattr(function, "__module__", "") in ("math", "numpy", "builtins", "cmath", "torch"):
             remedy = f"use the tile language's own function, such as T.{_twin(name)}"
         context.fail(node, f"the Python function {name} is given a value that only the kernel knows", remedy)
     try:

@@ -28,6 +28,11 @@ _FORMS = re.compile(
 RESERVED = frozenset(_KEYWORDS.split()) | frozenset(_TOOLKIT.split())
 
 
+def is_reserved(identifier: str) -> bool:
+    """Whether C++, a toolkit or the constants of emitted text use a name."""
+    return identifier in RESERVED or _FORMS.fullmatch(identifier) is not None
+
+
 def safe_identifier(name: str) -> str:
     """A C++ identifier for a Python one: Greek letters are spelled out, reserved words and names of a reserved form get
     a trailing underscore."""
@@ -43,7 +48,7 @@ def safe_identifier(name: str) -> str:
         identifier = "unused"
     if identifier[0].isdigit():
         identifier = f"v{identifier}"
-    if identifier in RESERVED or _FORMS.fullmatch(identifier):
+    if is_reserved(identifier):
         identifier = identifier.rstrip("_") + "_"
     return identifier
 

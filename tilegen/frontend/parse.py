@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal
@@ -74,7 +75,7 @@ def parse(
         dict(parameters or {}),
         style,
         out_idx,
-        dict(dims or {}),
+        _integers(dims or {}),
         target,
     )
     widened: dict[str, DType] = {}
@@ -83,6 +84,16 @@ def parse(
             return job.run(Walker(widened))
         except WidenVariable as variable:
             widened[variable.key] = variable.dtype
+
+
+def _integers(dims: Mapping[str, int]) -> dict[str, int]:
+    """The extents that a caller fixes, as Python's integers."""
+    if not isinstance(dims, Mapping):
+        raise TilegenError(f"dims are integers by name, such as {{'M': 4096}}, not {dims!r}")
+    for name, value in dims.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise TilegenError(f"dims: {name} is an integer, not {value!r}")
+    return {name: int(value) for name, value in dims.items()}
 
 
 class _Job:
@@ -125,7 +136,9 @@ class _Job:
     def _outputs(self, out_idx: int | Sequence[int] | None) -> tuple[str, ...]:
         if out_idx is None:
             return ()
-        positions = [out_idx] if isinstance(out_idx, int) else list(out_idx)
+        positions = [out_idx] if isinstance(out_idx, int) else out_idx
+        if not isinstance(positions, Sequence) or not all(isinstance(at, int) for at in positions):
+            raise TilegenError(f"out_idx is a position of a parameter or a list of some, not {out_idx!r}")
         count = len(self.names)
         for position in positions:
             if not -count <= position < count:
@@ -196,6 +209,8 @@ class _Job:
                 declare_tensor(walker, name, given, node)
             elif name in self.parameters or parameter.default is not inspect.Parameter.empty:
                 value = self.parameters.get(name, parameter.default)
+                if isinstance(value, numbers.Integral) and not isinstance(value, int):
+                    value = int(value)  # NumPy's
                 generation[name] = value
                 walker.fixed_parameters[name] = value
                 walker.bind(name, parameter_number(name, value))
@@ -268,6 +283,7 @@ class _Job:
             location,
             tuple(dict.fromkeys(walker.assumptions)),
             tuple(name for name in self.names if name in walker.scalars),
+            tuple(name for name, const in walker.consts.items() if isinstance(const.value, int)),
         )
 
 

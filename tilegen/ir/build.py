@@ -42,15 +42,15 @@ def as_expr(value: Expr | Number) -> Expr:
     return const(value) if isinstance(value, bool | int | float) else value
 
 
-def common_dtype(left: Expr, right: Expr) -> DType:
-    """The dtype of an arithmetic result: a literal adapts to the other side, floats win over integers, wider
-    over narrower, float32 over two different 16-bit floats."""
+def common_dtype(left: Expr, right: Expr, bitwise: bool = False) -> DType:
+    """The dtype of an arithmetic result: a literal adapts to the other side if that holds it (`bitwise`: its bits),
+    floats win over integers, wider over narrower, float32 over two different 16-bit floats."""
     a, b = left.dtype, right.dtype
     if a == b:
         return a
-    if isinstance(left, Const) and (b.is_float or not a.is_float) and b.kind != "bool":
+    if isinstance(left, Const) and _adapts(left, b, bitwise):
         return b
-    if isinstance(right, Const) and (a.is_float or not b.is_float) and a.kind != "bool":
+    if isinstance(right, Const) and _adapts(right, a, bitwise):
         return a
     if a.is_float != b.is_float:
         return a if a.is_float else b
@@ -61,6 +61,18 @@ def common_dtype(left: Expr, right: Expr) -> DType:
     if a.bits == b.bits:
         return a if a.kind == "uint" else b
     return a if a.bits > b.bits else b
+
+
+def _adapts(literal: Const, dtype: DType, bitwise: bool) -> bool:
+    """Whether a literal takes the type of the other side."""
+    if dtype.is_float:
+        return True
+    if literal.dtype.is_float or dtype.kind == "bool":
+        return False
+    signed, half = dtype.kind == "int", 2 ** (dtype.bits - 1)
+    lowest = -half if signed or bitwise else 0
+    highest = half - 1 if signed and not bitwise else 2 * half - 1
+    return bool(lowest <= literal.value <= highest)
 
 
 _FOLD: dict[str, Callable[[Number, Number], Number]] = {
@@ -96,7 +108,8 @@ def binary(op: BinaryOp, left: Expr | Number, right: Expr | Number, location: Lo
     """
     a, b = as_expr(left), as_expr(right)
     logical = op in ("and", "or")
-    dtype = bool_ if logical else a.dtype if op in ("<<", ">>") else common_dtype(a, b)
+    bitwise = op in ("&", "|", "^")
+    dtype = bool_ if logical else a.dtype if op in ("<<", ">>") else common_dtype(a, b, bitwise)
     if op == "/" and not dtype.is_float:
         dtype = float32
     if not logical:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tilegen.diagnostics import ProgramError
@@ -11,6 +12,7 @@ from tilegen.ir.nodes import For, Let, Persistent, Program, Stmt
 from tilegen.ir.walk import each_statement
 
 MAXIMUM_THREADS = 1024
+MAXIMUM_BLOCKS = 2**31 - 1
 WARP = 32
 
 
@@ -54,6 +56,13 @@ def _check_launch(program: Program) -> None:
                 remedy="leave the extent open that is 0, by a name in the specs or without --dim: the launcher then "
                 "starts no block where it is 0",
             )
+    blocks = math.prod(int(extent.value) for extent in kernel.grid if isinstance(extent, Const))
+    if blocks > MAXIMUM_BLOCKS:
+        raise ProgramError(
+            kernel.location,
+            f"the grid has {blocks:,} blocks, more than a launch can ({MAXIMUM_BLOCKS:,})",
+            remedy="let each block compute more",
+        )
 
 
 def _check_loops(program: Program, statements: Sequence[Stmt], inside_loop: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -95,13 +96,13 @@ def ceildiv(a: Any, b: Any) -> Any:
     if isinstance(a, SymbolicExtent) or isinstance(b, SymbolicExtent):
         left, right = (x.expr if isinstance(x, SymbolicExtent) else x for x in (a, b))
         return SymbolicExtent(build.ceildiv(left, right))
-    if not (isinstance(a, int) and isinstance(b, int)):
+    if not (isinstance(a, numbers.Integral) and isinstance(b, numbers.Integral)):
         raise outside_kernel("ceildiv")
-    return -(-a // b)
+    return -(-int(a) // int(b))
 
 
 def _extreme(name: str, choose: Callable[..., Any], values: tuple[Any, ...]) -> Any:
-    if not all(isinstance(value, int | float) for value in values):
+    if not all(isinstance(value, numbers.Real) for value in values):
         raise outside_kernel(name)
     return choose(values)
 

@@ -18,16 +18,22 @@ DTypeLike = DType | str
 
 
 def as_dtype(dtype: object) -> DType:
-    """The DType that a user's spelling means: a DType, a name, or a NumPy/PyTorch dtype object.
+    """The DType that a user's spelling means: a DType, a name, or a dtype of NumPy, ml_dtypes or PyTorch.
 
     Raises:
         TilegenError: for an unknown name.
     """
     if isinstance(dtype, DType):
         return dtype
-    name = (
-        dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
-    )
+    if isinstance(dtype, str):
+        name = dtype
+    elif isinstance(dtype, type) and dtype.__module__ in (
+        "numpy",
+        "ml_dtypes",
+    ):  # numpy.float32, not a dtype object
+        name = dtype.__name__.rstrip("_")
+    else:
+        name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
     if name in BY_NAME:
         return BY_NAME[name]
     close = closest(name, BY_NAME, 3)

@@ -29,7 +29,7 @@ COUNTS = "arrivals"
 _ARRIVED = "arrived"
 _UNROLLED = 4  # parts that are loaded ahead
 SUM_MEMBERS = (_ARRIVED,)
-_GROUP = "group"
+_GROUP = "share_group"
 NAMES = (COUNTS, _GROUP)
 
 
@@ -45,8 +45,8 @@ def lower_leave_parts(context: Context, statement: Stmt) -> list[CStmt]:
     axis = [var.name for var in kernel.block_vars].index(statement.axis.name)
     blocks = _extent(context, kernel, axis)
     code: list[CStmt] = []
-    if _others(kernel, axis):
-        comment = f"of the blocks that differ in {statement.axis.name} alone"
+    if len(_others(kernel, axis)) > 1:
+        comment = f"blocks that differ in {statement.axis.name} alone"
         code.append(Declare("int", _GROUP, _number(context, kernel, axis), const=True, comment=comment))
     block = scalar(context, statement.axis)
     for region in statement.sources:
@@ -54,7 +54,7 @@ def lower_leave_parts(context: Context, statement: Stmt) -> list[CStmt]:
         own = f"{region.buffer.name}_own"
         vectors = AccumulatorVectors(context, region.buffer, _width(context, region.buffer))
         code += [
-            _pointer(context, region.buffer, own, c.add(c.mul(_group(kernel, axis), blocks), block)),
+            _pointer(context, region.buffer, own, c.add(c.mul(_group(context, kernel, axis), blocks), block)),
             *vectors.each((vectors.leave(_place(context, vectors, own)),)),
         ]
     return [*code, *_count_in(context, statement, kernel, axis, blocks)]
@@ -77,7 +77,7 @@ def lower_add_parts(context: Context, statement: Stmt) -> list[CStmt]:
         unroll=_UNROLLED,
     )
     return [
-        _pointer(context, buffer, first, c.mul(_group(kernel, axis), blocks), const=True),
+        _pointer(context, buffer, first, c.mul(_group(context, kernel, axis), blocks), const=True),
         *vectors.each((vectors.take(_place(context, vectors, first)), add)),
     ]
 
@@ -99,19 +99,13 @@ def _count_in(
     arrived, last = c.member("shared", _ARRIVED), c.sub(blocks, 1)
     context.environment[statement.last.name] = c.operation("==", arrived, last)
     context.primitive("count_in")
-    counter = c.index(COUNTS, _GROUP if groups else 0)
+    counter = c.index(COUNTS, _group(context, kernel, axis))
     count = AssignC(arrived, c.call("count_in", counter, last), comment="back to 0 with the last")
     first = c.operation("==", context.threads.name(context.threads.whole.name), 0)
-    done = (
-        []
-        if context.target.language == "cuda"
-        else [
-            Expression(
-                c.call("__threadfence"),
-                comment="the stores of every wave are there before one counts the block",
-            )
-        ]
-    )
+    done: list[CStmt] = []
+    if context.target.language == "hip":  # where a wave's fence waits for its own stores
+        comment = "the stores of every wave are there before one counts the block"
+        done.append(Expression(c.call("__threadfence"), comment=comment))
     stored = context.synchronise("all threads have stored their part")
     return [*done, stored, IfC(first, (count,)), context.synchronise()]
 
@@ -186,17 +180,17 @@ def _others(kernel: Kernel, axis: int) -> tuple[int, ...]:
 
 def _number(context: Context, kernel: Kernel, axis: int) -> CExpr:
     """The number of a group of blocks that differ along an axis alone."""
-    first, *further = _others(kernel, axis)
-    number = scalar(context, kernel.block_vars[first])
-    for other in further:
-        number = c.add(
-            c.product(number, _extent(context, kernel, other)), scalar(context, kernel.block_vars[other])
-        )
+    number: CExpr = Literal(0)
+    for position, other in enumerate(_others(kernel, axis)):
+        before = c.product(number, _extent(context, kernel, other)) if position else number
+        number = c.add(before, scalar(context, kernel.block_vars[other]))
     return number
 
 
-def _group(kernel: Kernel, axis: int) -> CExpr:
-    return Name(_GROUP) if _others(kernel, axis) else Literal(0)
+def _group(context: Context, kernel: Kernel, axis: int) -> CExpr:
+    """What the text calls that number."""
+    others = _others(kernel, axis)
+    return Name(_GROUP) if len(others) > 1 else _number(context, kernel, axis)
 
 
 def _extent(context: Context, kernel: Kernel, axis: int) -> CExpr:

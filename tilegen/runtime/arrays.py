@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy
 
+from tilegen.ir.types import BY_NAME
 from tilegen.runtime.errors import ArgumentError
 
 Key = tuple[Hashable, ...]
@@ -118,21 +119,21 @@ def element_strides(array: numpy.ndarray[Any, Any]) -> tuple[int, ...]:
         ArgumentError: if a stride is no whole number of elements (a view into a structured array), or runs backwards.
     """
     size = array.dtype.itemsize
-    if any(stride < 0 for stride in array.strides):
+    if any(stride < 0 for stride, extent in zip(array.strides, array.shape, strict=True) if extent > 1):
         raise ArgumentError(
-            "strides",
-            "0 or more",
-            f"{array.strides} bytes",
+            "array",
+            "strides of 0 or more",
+            f"strides of {array.strides} bytes",
             "pass a contiguous copy of the array, which runs backwards",
         )
     if any(stride % size for stride in array.strides):
         raise ArgumentError(
-            "strides",
-            f"multiples of the element's {size} bytes",
-            f"{array.strides} bytes",
+            "array",
+            f"strides that are multiples of the element's {size} bytes",
+            f"strides of {array.strides} bytes",
             "pass a contiguous copy of the array",
         )
-    return tuple(stride // size for stride in array.strides)
+    return tuple(abs(stride) // size for stride in array.strides)  # one element does not run backwards
 
 
 class NumpyFramework:
@@ -145,6 +146,13 @@ class NumpyFramework:
         return pointer, ("numpy", array.dtype, array.shape, array.strides, alignment_class(pointer))
 
     def facts(self, array: numpy.ndarray[Any, Any]) -> ArrayFacts:
+        if not array.dtype.isnative:
+            raise ArgumentError(
+                "array",
+                "elements in the machine's own byte order",
+                f"dtype {array.dtype.str}",
+                "convert it: array.astype(array.dtype.newbyteorder('='))",
+            )
         return ArrayFacts(
             "numpy",
             "cpu",
@@ -224,7 +232,12 @@ class TorchFramework:
         self._empty = torch.empty
 
     def probe(self, array: Any) -> tuple[int, Key]:
-        pointer: int = array.data_ptr()
+        try:
+            pointer: int = array.data_ptr()
+        except RuntimeError:  # a sparse tensor, say
+            raise ArgumentError(
+                "array", "a dense tensor", f"one of layout {array.layout}", "pass tensor.to_dense()"
+            ) from None
         key = (array.dtype, array.device, array.shape, array.stride(), alignment_class(pointer))
         return pointer, key
 
@@ -232,9 +245,9 @@ class TorchFramework:
         device = array.device
         if device.type not in ("cpu", "cuda"):
             raise ArgumentError(
-                "device",
+                "array",
                 "a CUDA or ROCm tensor, or one in host memory",
-                str(device),
+                f"one on {device}",
                 "move it with .cuda() or .cpu()",
             )
         return ArrayFacts(
@@ -315,6 +328,24 @@ def framework_of(array: Any, argument: str = "array") -> Framework:
         f"{kind.__module__}.{kind.__qualname__}",
         "convert it first, e.g. with numpy.asarray or torch.as_tensor",
     )
+
+
+def facts_of(array: Any, argument: str) -> ArrayFacts:
+    """What a kernel's contract can ask of the array that is given for an argument.
+
+    Raises:
+        ArgumentError: naming the argument, if it is no array, or one that no kernel takes.
+    """
+    framework = framework_of(array, argument)
+    try:
+        facts = framework.facts(array)
+    except ArgumentError as error:
+        raise ArgumentError(argument, error.expected, error.got, error.remedy) from None
+    if facts.dtype not in BY_NAME:
+        raise ArgumentError(
+            argument, "an element type of the tile language", facts.dtype, "convert it, to float32, say"
+        )
+    return facts
 
 
 def is_array(value: Any) -> bool:

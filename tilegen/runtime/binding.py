@@ -31,6 +31,26 @@ def as_number(name: str, value: object) -> Scalar:
     return value
 
 
+def check_scalar(name: str, dtype: str, value: Scalar) -> None:
+    """Raises ArgumentError for a number that an argument's element type cannot hold."""
+    kind = numpy_dtype(dtype)
+    if kind.kind in "iu":
+        if not isinstance(value, int):
+            raise ArgumentError(name, f"an integer ({dtype})", repr(value), "round it yourself")
+        limits = numpy.iinfo(kind)
+        if not limits.min <= value <= limits.max:
+            raise ArgumentError(
+                name, f"an integer that {dtype} holds", f"{value:,}", "declare the argument with a wider type"
+            )
+    elif isinstance(value, int):
+        try:
+            float(value)
+        except OverflowError:
+            raise ArgumentError(
+                name, f"a number ({dtype})", "an integer beyond all floats", "pass a float"
+            ) from None
+
+
 def whole_numbers(scalars: Sequence[Scalar]) -> tuple[int | None, ...]:
     """What of a call's scalars may decide its launch: integers, each at its place."""
     return tuple(scalar if isinstance(scalar, int) else None for scalar in scalars)
@@ -252,9 +272,7 @@ def _environment(
     for scalar in manifest.scalars:
         if scalar.name not in scalars:
             raise ArgumentError(scalar.name, f"a number ({scalar.dtype})", "nothing", f"pass {scalar.name}=…")
-        value = scalars[scalar.name]
-        if numpy_dtype(scalar.dtype).kind in "iu" and not isinstance(value, int):
-            raise ArgumentError(scalar.name, f"an integer ({scalar.dtype})", repr(value), "round it yourself")
+        check_scalar(scalar.name, scalar.dtype, scalars[scalar.name])
     return {**extents, **scalars}
 
 

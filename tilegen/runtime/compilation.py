@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -66,23 +67,32 @@ def compile_image(source: str, kernel: str, target: Target, backend: Backend | N
     name = digest((source, kernel, target.name, chosen, *_flags(target, chosen), _version(chosen)))
     suffix = ".cubin" if target.language == "cuda" else ".hsaco"
     folder = cache_folder()
-    made: list[CompileResult] = []
+    path = None if folder is None else folder / f"{name}{suffix}"
+    binary = b""
 
     def make() -> bytes:
+        nonlocal binary, path
         result = _compile(source, target, chosen)
-        made.append(result)
-        if folder is not None:
-            write_atomically(folder / f"{name}{suffix}", result.binary)
+        binary = result.binary
+        if path is not None:
+            try:
+                write_atomically(path, binary)
+            except OSError:
+                path = None
         return _facts(result, kernel)
 
-    facts = json.loads(cached(f"{name}.json", make, folder))
-    path = None if folder is None else folder / f"{name}{suffix}"
-    if made:
-        binary = made[0].binary
-    elif path is not None and path.is_file():
-        binary = path.read_bytes()
-    else:  # someone removed the binary and left its facts
-        binary = _compile(source, target, chosen).binary
+    def whole(facts: bytes) -> bool:
+        """Whether an entry's facts are those of the binary beside it."""
+        nonlocal binary
+        try:
+            wanted = json.loads(facts)["sha256"]
+            binary = path.read_bytes() if path is not None else b""
+        except (OSError, ValueError, LookupError, TypeError):
+            return False
+        return bool(wanted == hashlib.sha256(binary).hexdigest())
+
+    facts = json.loads(cached(f"{name}.json", make, folder, whole))
+    del facts["sha256"]
     return Image(binary=binary, suffix=suffix, path=path, **facts)
 
 
@@ -175,5 +185,6 @@ def _facts(result: CompileResult, kernel: str) -> bytes:
         "spills": own.spills if own else result.spills,
         "static_shared_bytes": own.shared_bytes if own else result.shared,
         "log": result.log,
+        "sha256": hashlib.sha256(result.binary).hexdigest(),
     }
     return json.dumps(facts).encode()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilegen.manifest import Manifest
-from tilegen.runtime.arrays import ArrayFacts, Framework, framework_of, numpy_dtype
+from tilegen.runtime.arrays import ArrayFacts, Framework, facts_of, framework_of, numpy_dtype
 from tilegen.runtime.binding import (
     Apart,
     Scalar,
@@ -307,7 +307,7 @@ class CompiledKernel:
         given = (*self._supplied, *(self._allocated if outputs else ()))
         for position, array in zip(given, (*arrays, *outputs), strict=True):
             name = manifest.tensors[position].name
-            facts[position] = framework_of(array, name).facts(array)
+            facts[position] = facts_of(array, name)
             if not facts[position].on_gpu:
                 raise ArgumentError(
                     name,

@@ -1,7 +1,8 @@
 """Compiled kernels on disk, by the digest of what went into them.
 
-`TILEGEN_CACHE_DIR` moves the cache, `TILEGEN_CACHE=0` switches it off. Entries appear by an atomic rename, so that
-another process sees a whole file or none; a lock file a digest keeps two processes from compiling the same text.
+`TILEGEN_CACHE_DIR` moves the cache, `TILEGEN_CACHE=0` switches it off; so they do for the emulator's programs. Entries
+appear by an atomic rename, so that another process sees a whole file or none; a lock file a digest keeps two processes
+from compiling the same text.
 """
 
 from __future__ import annotations
@@ -16,16 +17,22 @@ from pathlib import Path
 _DIGEST_LENGTH = 32
 
 
-def cache_folder() -> Path | None:
-    """The folder of compiled kernels, or None when the cache is switched off."""
+def cache_root() -> Path | None:
+    """The folder for all that is kept, or None when the cache is switched off."""
     if os.environ.get("TILEGEN_CACHE", "1").lower() in ("0", "off", "false", "no"):
         return None
     chosen = os.environ.get("TILEGEN_CACHE_DIR")
     if chosen:
-        return Path(chosen).expanduser() / "kernels"
+        return Path(chosen).expanduser()
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("tilegen", appauthor=False)) / "kernels"
+    return Path(platformdirs.user_cache_dir("tilegen", appauthor=False))
+
+
+def cache_folder() -> Path | None:
+    """The folder of compiled kernels, or None when the cache is switched off."""
+    root = cache_root()
+    return None if root is None else root / "kernels"
 
 
 def digest(parts: Iterable[str]) -> str:
@@ -58,20 +65,25 @@ def _umask() -> int:
     return current
 
 
-def cached(name: str, make: Callable[[], bytes], folder: Path | None) -> bytes:
-    """The bytes under `name`, made and kept if they are not there. Without a folder they are made anew.
+def cached(
+    name: str,
+    make: Callable[[], bytes],
+    folder: Path | None,
+    whole: Callable[[bytes], bool] = lambda data: True,
+) -> bytes:
+    """The bytes under `name`, made and kept if they are not there, or not `whole`. Without a folder they are made anew.
 
-    A cache that cannot be written (read-only home, full disk) costs time, never the result.
+    A cache that cannot be written (read-only home, full disk), or that something damaged, costs time, never the result.
     """
     if folder is None:
         return make()
     path = folder / name
     found = _read(path)
-    if found is not None:
+    if found is not None and whole(found):
         return found
     with _lock(path):
         found = _read(path)
-        if found is not None:
+        if found is not None and whole(found):
             return found
         data = make()
         with contextlib.suppress(OSError):
@@ -85,16 +97,13 @@ def _lock(path: Path) -> Iterator[None]:
     from filelock import FileLock
 
     lock = FileLock(str(path) + ".lock")
-    try:
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
-    except OSError:
-        yield
-        return
     try:
         yield
     finally:
-        lock.release()
+        lock.release()  # nothing where it is not held
 
 
 def _read(path: Path) -> bytes | None:

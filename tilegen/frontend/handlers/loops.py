@@ -8,6 +8,7 @@ from typing import Literal
 
 from tilegen.frontend.calls import WordCall, handles
 from tilegen.frontend.context import Context
+from tilegen.frontend.extents import LARGEST_EXTENT
 from tilegen.frontend.stores import require_kernel
 from tilegen.frontend.values import Loop, is_tile_value
 from tilegen.ir import build
@@ -20,6 +21,10 @@ def _integer(context: Context, value: object, node: ast.expr, what: str) -> Expr
     expr = context.expression(value, node)
     if expr.dtype.is_float:
         context.fail(node, f"{what} is an integer, not {expr.dtype}", "T.ceildiv(a, b) divides upwards")
+    if isinstance(expr, Const) and abs(expr.value) > LARGEST_EXTENT:
+        context.fail(
+            node, f"{what} of {expr.value:,} is beyond a kernel's 32-bit indices ({LARGEST_EXTENT:,})"
+        )
     return expr
 
 

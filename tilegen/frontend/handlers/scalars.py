@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -88,15 +89,16 @@ def _fma(call: WordCall) -> object:
 
 @handles("ceildiv")
 def _ceildiv(call: WordCall) -> object:
-    result = _by_python(call, scalars.ceildiv, "a", "b")
-    if result is not None:
-        a, b = call.arguments["a"], call.arguments["b"]
-        if not isinstance(a, NamedInt) and not isinstance(b, NamedInt):
+    a, b = call.arguments["a"], call.arguments["b"]
+    if isinstance(a, numbers.Integral) and isinstance(b, numbers.Integral):
+        result = _by_python(call, scalars.ceildiv, "a", "b")
+        named = isinstance(a, NamedInt) or isinstance(b, NamedInt)
+        if not named or not isinstance(a, int) or not isinstance(b, int):
             return result
         return a // b if a % b == 0 else (a + b - 1) // b  # the same, and says how it was computed
     left, right = call.scalar("a"), call.scalar("b")
     if left.dtype.is_float or right.dtype.is_float:
-        call.fail("a", "T.ceildiv divides integers")
+        call.fail("a" if left.dtype.is_float else "b", "T.ceildiv divides integers")
     if isinstance(right, Const) and right.value <= 0:
         call.fail("b", f"T.ceildiv divides by a positive integer, not {right.value}")
     return build.ceildiv(left, right)
