@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tilegen.ir import build
-from tilegen.ir.expressions import Cast, Const, Expr, Load, Var
+from tilegen.ir.expressions import BinaryOp, Cast, Const, Expr, Load, Var
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.types import (
+    DType,
     bfloat16,
     bool_,
     float8_e4m3fn,
     float16,
     float32,
     int8,
+    int16,
     int32,
     int64,
     uint8,
+    uint16,
     uint32,
+    uint64,
 )
 
 n = Var("n", int32)
@@ -129,3 +137,29 @@ def test_an_element_has_its_buffers_dtype() -> None:
     assert buffer.extents == (4,)
     with pytest.raises(TypeError, match="b has a dynamic extent"):
         _ = Buffer("b", (n,), float16, "global").extents
+
+
+_WRAPPING = (uint8, int8, uint16, int16, uint32, uint64)
+
+
+@given(
+    dtype=st.sampled_from(_WRAPPING),
+    op=st.sampled_from(["+", "-", "*", "<<", "&", "|", "^", "min", "max"]),
+    data=st.data(),
+)
+def test_folded_integers_wrap_as_the_kernels_do(dtype: DType, op: BinaryOp, data: Any) -> None:
+    signed = dtype.kind == "int"
+    bounds = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if signed else (0, 2**dtype.bits - 1)
+    a = data.draw(st.integers(*bounds))
+    b = data.draw(st.integers(0, dtype.bits - 1) if op == "<<" else st.integers(*bounds))
+    folded = build.binary(op, build.const(a, dtype), build.const(b, dtype))
+    exact = {
+        "+": a + b, "-": a - b, "*": a * b, "<<": a << b if op == "<<" else 0, "&": a & b, "|": a | b, "^": a ^ b,
+        "min": min(a, b), "max": max(a, b),
+    }[op]  # fmt: skip
+    expected = numpy.array(exact % 2**dtype.bits, dtype=f"uint{dtype.bits}").view(dtype.name)
+    assert isinstance(folded, Const)
+    assert folded.value == int(expected)
+    negated = build.negate(build.const(a, dtype))
+    assert isinstance(negated, Const)
+    assert negated.value == int(numpy.array(-a % 2**dtype.bits, dtype=f"uint{dtype.bits}").view(dtype.name))

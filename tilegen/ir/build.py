@@ -116,8 +116,15 @@ def binary(op: BinaryOp, left: Expr | Number, right: Expr | Number, location: Lo
         a, b = cast(a, dtype), cast(b, b.dtype if op in ("<<", ">>") else dtype)
     result = bool_ if op in COMPARISONS or logical else dtype
     if isinstance(a, Const) and isinstance(b, Const):
-        return const(_FOLD[op](a.value, b.value), result, location)
+        return const(_folded(_FOLD[op](a.value, b.value), result), result, location)
     return _neutral(op, a, b) or Binary(op, a, b, result, location)
+
+
+def _folded(value: Number, dtype: DType) -> Number:
+    """A result as the kernel would have it: unsigned and narrow integers wrap. An int32 that does not fit stays what it
+    is, and is refused, or widened, where it is used."""
+    wraps = dtype.is_integer and (dtype.kind == "uint" or dtype.bits < 32)
+    return wrapped(int(value), dtype) if wraps else value
 
 
 def _neutral(op: BinaryOp, a: Expr, b: Expr) -> Expr | None:
@@ -197,7 +204,7 @@ def _is_named(constant: Const) -> bool:
 
 def negate(operand: Expr, location: Location = NOWHERE) -> Expr:
     if isinstance(operand, Const):
-        return const(-operand.value, operand.dtype, location)
+        return const(_folded(-operand.value, operand.dtype), operand.dtype, location)
     return Unary("-", operand, operand.dtype, location)
 
 
@@ -232,12 +239,16 @@ def cast(operand: Expr, dtype: DType, location: Location = NOWHERE) -> Expr:
         if dtype.is_integer:
             if not math.isfinite(value):
                 return Cast(operand, dtype, location)
-            value = int(value) & ((1 << dtype.bits) - 1)
-            if dtype.kind == "int" and value >> (dtype.bits - 1):
-                value -= 1 << dtype.bits
+            value = wrapped(int(value), dtype)
         literal = const(value, dtype, operand.location)
         return Const(literal.value, dtype, operand.location, operand.name)
     return Cast(operand, dtype, location)
+
+
+def wrapped(value: int, dtype: DType) -> int:
+    """The integer's last bits, as a number of an integer type."""
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if dtype.kind == "int" and value >> (dtype.bits - 1) else value
 
 
 def bitcast(operand: Expr, dtype: DType, location: Location = NOWHERE) -> Expr:
