@@ -29,9 +29,7 @@ _BARRIER = (
     90  # cycles in which a barrier of all threads stops the tensor cores, once a tile of K, without TMA
 )
 _SUM = 2500  # cycles in which blocks that share the k of a tile count each other
-_LEFT_PER_CYCLE = (
-    7  # bytes of its part that each of them writes, all at once: measured with parts of 8 to 128 KB
-)
+_LEFT_PER_CYCLE = 7  # bytes of its part that each of them writes, all at once: fitted to parts of 8 to 128 KB
 _TAKEN_PER_CYCLE = 50  # bytes of all parts that the last of them reads
 _START = 1500  # cycles from a block's launch to its first product
 _CLUSTER = 1.03  # blocks that share loads wait for each other: measured on the H200, at 8192 and 4096 cubed
