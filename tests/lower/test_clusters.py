@@ -130,9 +130,7 @@ def triangular(A, B, trips="along"):
         count = bx + 1 if trips in ("along", "named") else by + 1
         if trips == "named":
             count = T.min(count * 64, K) // 64
-        if trips in STEPS:
-            count = bx // STEPS[trips] + 1
-        for k in T.Pipelined(count, num_stages=2):
+        for k in T.Pipelined(bx // STEPS[trips] + 1 if trips in STEPS else count, num_stages=2):
             T.copy(A[by * 64, k * 64], a)
             T.copy(B[k * 64, bx * 64], b)
             T.gemm(a, b, c)
