@@ -1,7 +1,8 @@
 """The manifest beside an emitted file: grid, block, shared memory, parameters and contract, as versioned JSON.
 
 The launcher is printed from the same facts; the runtime and the emulator read this file alone. Every formula is
-text of `tilegen.formula` over the manifest's symbols and scalars (grid formulas also over `multiprocessors`).
+text of `tilegen.formula` over the manifest's symbols and scalars (grid formulas also over `multiprocessors`, and over
+`clusters`, those of the kernel's that the device runs at once).
 """
 
 from __future__ import annotations

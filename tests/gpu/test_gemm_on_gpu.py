@@ -36,6 +36,9 @@ HOPPER = {
     "persistent": {**_FULL, "persistent": True},
     "grid": {**_FULL, "persistent": False},
     "cluster": {**_FULL, "cluster_dims": (1, 2), "persistent": True},
+    "cluster of four": {**_FULL, "cluster_dims": (1, 4), "persistent": True},
+    "k shared by two": {"block_M": 128, "block_N": 128, "threads": 256, "split_K": 2},
+    "k shared by five": {"block_M": 64, "block_N": 128, "threads": 128, "split_K": 5},
     "cluster of a grid": {**_FULL, "cluster_dims": (1, 2), "persistent": False},
     "cluster along columns": {"block_M": 256, "block_N": 128, "threads": 256, "cluster_dims": (2, 1)},
     "tall": {"block_M": 256, "block_N": 128, "threads": 256},
@@ -82,7 +85,10 @@ def test_ampere_schedules(on_gpu, schedule, layout):
     on_gpu(gpu_work.gemm_shapes, EVEN, "float16", layout, "sm_80", AMPERE[schedule])
 
 
-@pytest.mark.parametrize("schedule", ["persistent", "cluster", "three consumers", "one stage"])
+@pytest.mark.parametrize(
+    "schedule",
+    ["persistent", "cluster", "cluster of four", "k shared by five", "three consumers", "one stage"],
+)
 def test_launches_repeat_bit_by_bit_on_hopper(on_gpu, schedule):
     on_gpu(gpu_work.gemm_repeats, (2048, 2048, 2048), "sm_90a", HOPPER[schedule])
 
@@ -93,8 +99,9 @@ def test_launches_repeat_bit_by_bit_on_ampere(on_gpu, schedule):
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
-def test_a_launch_is_captured_into_a_graph(on_gpu, target):
-    on_gpu(gpu_work.gemm_in_graph, target)
+@pytest.mark.parametrize("parameters", [{}, {"split_K": 2}], ids=["plain", "k shared by two"])
+def test_a_launch_is_captured_into_a_graph(on_gpu, target, parameters):
+    on_gpu(gpu_work.gemm_in_graph, target, parameters)
 
 
 @pytest.mark.parametrize("framework", ["torch", "cupy"])

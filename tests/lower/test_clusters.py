@@ -9,6 +9,7 @@ import tilegen
 import tilegen.language as T
 from tilegen.diagnostics import ProgramError
 from tilegen.target import load_target, target_names
+from tilegen.toolchain.cuda import build_cuda
 
 
 @tilegen.jit
@@ -156,6 +157,53 @@ def test_blocks_share_loads_that_all_of_them_wait_for(trips, require_tool) -> No
         np.testing.assert_array_equal(
             emission.emulate(a, b, schedule=schedule, asynchronous="lazy"), expected
         )
+
+
+def steps(A, B, cluster=4):
+    """Persistent blocks in clusters along y."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(
+        T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128, persistent=True, cluster_dims=(1, cluster)
+    ) as (bx, by):
+        a = T.alloc_shared((64, 32), T.float16)
+        b = T.alloc_shared((32, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(A[by * 64, k * 32], a)
+            T.copy(B[k * 32, bx * 64], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[by * 64, bx * 64])
+    return C
+
+
+@pytest.mark.parametrize("cluster", [2, 4, 8])
+@pytest.mark.parametrize("multiprocessors", [2, 8, 33])
+def test_persistent_clusters_are_no_more_than_run_at_once(cluster, multiprocessors, require_tool) -> None:
+    """GPCs of 16 or 18 multiprocessors hold whole clusters: 32 of four on an H200, whose 132 would be 33."""
+    require_tool("host_compiler")
+    rng = np.random.default_rng(2)
+    a, b = (
+        rng.integers(-2, 3, (520, 72)).astype(np.float16),
+        rng.integers(-2, 3, (72, 136)).astype(np.float16),
+    )
+    emission = tilegen.jit(steps).emit(
+        T.Tensor(a.shape, T.float16), T.Tensor(b.shape, T.float16), target="sm_90a", cluster=cluster
+    )
+    asks = "cudaOccupancyMaxActiveClusters(clusters, steps, &launch)" in emission.source
+    assert asks == (cluster > 2) == ("clusters" in str(emission.manifest.grid))
+    result = emission.emulate(a, b, schedule="random", asynchronous="lazy", multiprocessors=multiprocessors)
+    np.testing.assert_array_equal(result, (a.astype(np.float64) @ b).astype(np.float16))
+
+
+def test_the_launcher_counts_clusters_for_nvcc(require_tool) -> None:
+    require_tool("nvcc")
+    specs = [T.Tensor((520, 72), T.float16), T.Tensor((72, 136), T.float16)]
+    source = tilegen.jit(steps).emit(*specs, target="sm_90a").source
+    assert build_cuda(source, load_target("sm_90a")).spills == 0
 
 
 def test_the_text_says_what_a_cluster_shares():

@@ -99,6 +99,17 @@ def test_extents_shapes_and_launch():
     assert call.zeroed == ()
 
 
+def test_a_grid_of_clusters_is_as_large_as_the_device_says():
+    of_clusters = dataclasses.replace(
+        MATMUL, grid=("min(ceildiv(M, 128) * 4, clusters * 4)", "1", "1"), cluster=(4, 1, 1)
+    )
+    shapes = bind_shapes(MATMUL, {0: facts(30000, 72), 1: facts(72, 520)}, SCALARS)
+    call = bind_call(of_clusters, shapes, SCALARS, multiprocessors=132, clusters=lambda: 32)
+    assert call.grid == (128, 1, 1)
+    unasked = bind_call(MATMUL, shapes, SCALARS, multiprocessors=132, clusters=lambda: 1 // 0)
+    assert unasked.grid == (132, 1, 1)
+
+
 def test_extents_that_the_kernel_cannot_count_are_refused():
     huge = {0: facts(2**31, 72), 1: facts(72, 520)}
     with pytest.raises(

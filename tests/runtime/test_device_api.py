@@ -33,6 +33,21 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
   *value = attribute == 16 ? 132 : attribute == 75 ? 9 : attribute == 76 ? 0 : -1;
   return 0;
 }
+struct Attribute { int id; char pad[4]; unsigned x, y, z; char rest[52]; };  // CUlaunchAttribute of 72 bytes
+struct Config {                                                              // CUlaunchConfig
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  Attribute* attributes;
+  unsigned count;
+};
+int cuOccupancyMaxActiveClusters(int* clusters, void* function, const Config* config) {
+  const Attribute& shape = config->attributes[0];
+  sprintf(said, "clusters of %p %u %u %u grid %u block %u shared %u id %d count %u bytes %zu", function, shape.x,
+          shape.y, shape.z, config->grid[0], config->block[0], config->shared, shape.id, config->count,
+          sizeof(Attribute));
+  *clusters = config->shared > 200000 ? 0 : 32;
+  return 0;
+}
 int cuFuncGetAttribute(int* value, int attribute, void* function) {
   *value = (int)(intptr_t)function + attribute;
   return 0;
@@ -101,6 +116,13 @@ def test_queries(api):
     assert api.function_attributes(100) == FunctionAttributes(104, 103, 101, 100)
     with pytest.raises(DeviceError, match=r"reading a device's attributes failed: CUDA_ERROR \(101\)"):
         api.multiprocessors(7)
+
+
+def test_clusters_that_run_at_once(api, said):
+    assert api.resident_clusters(0xABC, 4, 384, 98304) == 32
+    assert said() == "clusters of 0xabc 4 1 1 grid 4 block 384 shared 98304 id 4 count 1 bytes 72"
+    with pytest.raises(DeviceError, match="the device runs no cluster of 8 such blocks"):
+        api.resident_clusters(0xABC, 8, 384, 227000)
 
 
 def test_memset_and_limits(api, said):

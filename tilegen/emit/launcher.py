@@ -44,6 +44,8 @@ def launcher_text(model: KernelModel, host_constants: str) -> str:
         "signature": launcher_signature(model),
         "body": _raw(print_statements(launcher_body(model), model.language, 2)),
         "encoder": encoder_values(maps, model.extents),
+        "kernel": model.name if model.launch.counts_clusters else "",
+        "shared": model.launch.shared_bytes > 0,
         "host_constants": host_constants,
     }
     return render_template(f"{model.language}/launcher.{dialect.suffix}.j2", values)
@@ -175,7 +177,8 @@ def _widened(expression: CExpr, model: KernelModel) -> CExpr:
 
 def _in_64_bits(expression: CExpr, model: KernelModel) -> CExpr:
     wide = "i64" if _compares_differences(expression) else "u64"
-    counts = (*model.extents, *(name for name, dtype in model.scalars if dtype.is_integer), "multiprocessors")
+    integers = (name for name, dtype in model.scalars if dtype.is_integer)
+    counts = (*model.extents, *integers, "multiprocessors", "clusters")
     names = {count: StaticCast(wide, Name(count), functional=True) for count in counts}
     return rewritten(expression, lambda node: names.get(node.name) if isinstance(node, Name) else None)
 
@@ -229,6 +232,7 @@ class _Grid:
             *self._model.extents,
             *(name for name, _ in self._model.scalars),
             "multiprocessors",
+            "clusters",
             "tiles",
             "resident",
         )
@@ -360,7 +364,9 @@ def _calls(model: KernelModel, dialect: Dialect) -> list[CExpr]:
     if dialect.language == "cuda" and model.launch.shared_bytes > _STATIC_SHARED_BYTES:
         limit = Name("cudaFuncAttributeMaxDynamicSharedMemorySize")
         calls.append(CallC(Name("cudaFuncSetAttribute"), (Name(model.name), limit, Name("kSharedBytes"))))
-    if model.launch.uses_multiprocessors:
+    if model.launch.counts_clusters:
+        calls.append(CallC(Name("resident_clusters"), (Name("&clusters"),)))
+    elif model.launch.uses_multiprocessors:
         attribute = "cudaDevAttrMultiProcessorCount"
         if dialect.language == "hip":
             attribute = "hipDeviceAttributeMultiprocessorCount"
@@ -380,7 +386,8 @@ def _map_declarations(model: KernelModel) -> list[CStmt]:
 def _device_declarations(model: KernelModel) -> list[CStmt]:
     if not model.launch.uses_multiprocessors:
         return []
-    return [Declare("int", "device = 0, multiprocessors", Literal(0))]
+    counted = "clusters" if model.launch.counts_clusters else "device = 0, multiprocessors"
+    return [Declare("int", counted, Literal(0))]
 
 
 def _chain(calls: Sequence[CExpr], dialect: Dialect, declared: bool = False) -> list[CStmt]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,12 @@ class Launch:
         self._resident_blocks = resident_blocks
         self._tensors: list[Mapping[str, Any]] = list(facts["tensors"])
         self._arrays = self._named(arrays)
-        self.names: dict[str, Number] = {**scalars, "multiprocessors": settings.multiprocessors}
+        cluster = prod(facts.get("cluster", [1, 1, 1]))
+        self.names: dict[str, Number] = {
+            **scalars,
+            "multiprocessors": settings.multiprocessors,
+            "clusters": max(1, settings.multiprocessors // cluster),
+        }
         self._solve_symbols()
         self._check_scalars(scalars)
         self._shapes = {tensor["name"]: self._shape(tensor) for tensor in self._tensors}

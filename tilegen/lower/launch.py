@@ -17,9 +17,11 @@ from tilegen.model.kernel import Launch, SharedMember
 from tilegen.model.walk import names
 from tilegen.schedule.clusters import cluster_axis
 
+_PAIR = 2  # multiprocessors of a TPC, all of which clusters of two reach
+
 
 def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) -> Launch:
-    """The launch of the kernel; the grid is a formula over extents and `multiprocessors`."""
+    """The launch of the kernel; the grid is a formula over extents and `multiprocessors` or `clusters`."""
     plan, kernel = context.plan, context.program.kernel
     extents = [_extent(context, tiles, axis) for axis in range(len(kernel.grid))]
     one: CExpr = Literal(1)
@@ -34,7 +36,9 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
             count = c.operation("*", count, extent)
         if tiles.repeats:
             resident = c.mul(plan.blocks_per_multiprocessor, Name("multiprocessors"))
-            if size > 1:
+            if size > _PAIR:  # which multiprocessors larger clusters reach, the device alone knows
+                resident = c.operation("*", Name("clusters"), cluster_constant(context))
+            elif size > 1:
                 blocks = cluster_constant(context)
                 # Whole clusters, and one at least: a slice of a device may have fewer multiprocessors.
                 resident = c.operation("*", c.call("max", c.operation("/", resident, blocks), one), blocks)
@@ -53,6 +57,7 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         registers_text=_registers_text(context),
         min_blocks=plan.blocks_per_multiprocessor,
         uses_multiprocessors=tiles.repeats,
+        counts_clusters=tiles.repeats and size > _PAIR,
     )
 
 
@@ -102,6 +107,8 @@ def _grid_text(context: Context, tiles: TileLoop) -> str:
         return f"{count}, {order}"
     resident = plan.blocks_per_multiprocessor
     blocks = "multiprocessors" if resident == 1 else f"{resident} * multiprocessors"
+    if size > _PAIR:
+        blocks = "those that run at once"
     whole = f" in clusters of {size}" if size > 1 else ""
     order = ", the longest tiles first" if plan.draws_tiles else ""
     return f"min(tiles, {blocks}){whole}, tiles = {count}   (persistent{order})"

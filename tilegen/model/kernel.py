@@ -117,7 +117,7 @@ class BufferRow:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    grid: tuple[CExpr, CExpr, CExpr]  # over extents, constants and `multiprocessors`
+    grid: tuple[CExpr, CExpr, CExpr]  # over extents, constants, `multiprocessors` and `clusters`
     grid_text: str  # as the header says it
     block: int
     block_text: str
@@ -126,6 +126,7 @@ class Launch:
     registers_text: str = ""
     min_blocks: int = 1
     uses_multiprocessors: bool = False
+    counts_clusters: bool = False  # instead: the clusters that the device runs at once
 
 
 @dataclass(frozen=True, slots=True)

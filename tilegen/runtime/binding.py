@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -186,10 +186,17 @@ def bind_shapes(manifest: Manifest, facts: Mapping[int, ArrayFacts], scalars: Ma
 
 
 def bind_call(
-    manifest: Manifest, shapes: Shapes, scalars: Mapping[str, Scalar], multiprocessors: int
+    manifest: Manifest,
+    shapes: Shapes,
+    scalars: Mapping[str, Scalar],
+    multiprocessors: int,
+    clusters: Callable[[], int] = lambda: 0,
 ) -> BoundCall:
-    """The launch for these shapes: grid, block, shared memory and the kernel's parameters."""
+    """The launch for these shapes: grid, block, shared memory and the kernel's parameters. `clusters` counts those that
+    the device runs at once; it is asked where the grid is made of them."""
     environment = {**shapes.extents, **scalars, "multiprocessors": multiprocessors}
+    if any("clusters" in formula_names(extent) for extent in manifest.grid):
+        environment["clusters"] = clusters()
     sizes = [
         (position, row_major_bytes(shapes.tensors[position], tensor.dtype))
         for position, tensor in enumerate(manifest.tensors)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from math import prod
 from typing import Any
 
 from tilegen.manifest import Manifest
@@ -133,7 +134,7 @@ class PreparedCall:
         if found is None:
             shape, dtype, _ = self.scratch[place]
             found = self.framework.empty(shape, dtype, like)
-            size = math.prod(shape) * numpy_dtype(dtype).itemsize
+            size = prod(shape) * numpy_dtype(dtype).itemsize
             self.launcher.clear(self.framework.probe(found)[0], size, stream)
             if not captured:
                 self.resting[stream, place] = found
@@ -320,7 +321,14 @@ class CompiledKernel:
         shapes = bind_shapes(manifest, facts, scalars)
         device = next(iter(facts.values())).device_index
         loaded = self._load(device)
-        call = bind_call(manifest, shapes, scalars, loaded.multiprocessors)
+        resident = partial(
+            loaded.driver.resident_clusters,
+            loaded.function,
+            prod(manifest.cluster),
+            prod(manifest.block),
+            manifest.shared_bytes,
+        )
+        call = bind_call(manifest, shapes, scalars, loaded.multiprocessors, resident)
         count = len(self._supplied)
         place = {position: index for index, position in enumerate(self._supplied)}
         place |= {position: count + i for i, position in enumerate((*self._allocated, *self._scratch))}

@@ -56,6 +56,10 @@ class DeviceApi(Protocol):
 
     def multiprocessors(self, device: int) -> int: ...
 
+    def resident_clusters(self, function: int, blocks: int, threads: int, shared_bytes: int) -> int:
+        """How many clusters of so many blocks the current device runs at once."""
+        ...
+
 
 class _Library:
     """A driver library with calls bound by name."""
@@ -88,6 +92,35 @@ class _Library:
 _INT, _UINT, _SIZE, _POINTER = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p
 _INT_POINTER = ctypes.POINTER(ctypes.c_int)
 _LAUNCH_TYPES = (_POINTER, *(_UINT,) * 7, _POINTER, _POINTER, _POINTER)
+
+
+class _ClusterShape(ctypes.Structure):
+    """CUlaunchAttribute with CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION."""
+
+    _fields_ = (
+        ("id", _INT),
+        ("pad", ctypes.c_char * 4),
+        ("x", _UINT),
+        ("y", _UINT),
+        ("z", _UINT),
+        ("rest", ctypes.c_char * 52),
+    )
+
+
+class _LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", _UINT * 3),
+        ("block", _UINT * 3),
+        ("shared_bytes", _UINT),
+        ("stream", _POINTER),
+        ("attributes", ctypes.POINTER(_ClusterShape)),
+        ("count", _UINT),
+    )
+
+
+_CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 
 
 class CudaApi:
@@ -151,6 +184,26 @@ class CudaApi:
 
     def multiprocessors(self, device: int) -> int:
         return self.device_attribute(16, device)  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+
+    def resident_clusters(self, function: int, blocks: int, threads: int, shared_bytes: int) -> int:
+        shape = _ClusterShape(id=_CLUSTER_DIMENSION, x=blocks, y=1, z=1)
+        config = _LaunchConfig(
+            grid=(blocks, 1, 1),
+            block=(threads, 1, 1),
+            shared_bytes=shared_bytes,
+            attributes=ctypes.pointer(shape),
+            count=1,
+        )
+        count = ctypes.c_int()
+        query = self._library.bind(
+            "cuOccupancyMaxActiveClusters", _INT_POINTER, _POINTER, ctypes.POINTER(_LaunchConfig)
+        )
+        self.check(query(ctypes.byref(count), function, ctypes.byref(config)), "counting clusters")
+        if count.value == 0:
+            raise DeviceError(
+                f"the device runs no cluster of {blocks} such blocks\n  remedy: smaller clusters, tiles or stages"
+            )
+        return count.value
 
     def compute_capability(self, device: int) -> tuple[int, int]:
         """(major, minor): CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR."""
@@ -225,6 +278,9 @@ class HipApi:
         # hipDeviceAttributeMultiprocessorCount
         self.check(self._device_attribute(ctypes.byref(value), 63, device), "reading a device's attributes")
         return value.value
+
+    def resident_clusters(self, function: int, blocks: int, threads: int, shared_bytes: int) -> int:
+        raise DeviceError("AMD's devices run no clusters of blocks")
 
 
 @cache
