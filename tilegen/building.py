@@ -52,6 +52,16 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
+class Fixed:
+    """What a specialisation fixes of a program: specs of its tensors, generation-time parameters (and scalars) and
+    extents, each by name."""
+
+    tensors: Mapping[str, TensorSpec] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """A call's values by parameter: specs or arrays of tensors, numbers of scalar arguments, and the rest, which
     are generation-time parameters."""

@@ -1,4 +1,4 @@
-"""A lazy tile program, specialised, as a Python function; and calls of emitted kernels wherever the arrays are."""
+"""A tile program, specialised, as a Python function; and calls of emitted kernels wherever the arrays are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilegen.building import CallError, Definition, OutIdx, build_emission, scalar_parameters
+from tilegen.building import CallError, Definition, Fixed, OutIdx, build_emission, scalar_parameters
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall, prepare_host_call
 from tilegen.language.functions import PrimFunc
@@ -38,10 +38,18 @@ def target_alias(name: str) -> str:
 
 
 class CompiledProgram:
-    """A lazy tile program, specialised: what `tilegen.compile` returns. Emitted and compiled on first use."""
+    """A tile program, specialised: what `tilegen.compile` and the `compile` of a `tilegen.jit` function return. Emitted
+    and compiled on first use."""
 
-    def __init__(self, definition: Definition, target: str, backend: Backend | None = None) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        target: str,
+        backend: Backend | None = None,
+        fixed: Fixed | None = None,
+    ) -> None:
         self._definition = definition
+        self._fixed = fixed or Fixed()
         self._target = target_alias(target)
         self._backend = backend
         self._emissions: dict[tuple[str, str | None], Emission] = {}
@@ -62,12 +70,17 @@ class CompiledProgram:
 
     def _emit(self, target: Target, name: str | None, dims: Mapping[str, int] | None = None) -> Emission:
         if dims:
-            return build_emission(self._definition, target, {}, {}, dims, name)
+            return self._build(target, name, dims)
         key = (target.name, name)
         with self._lock:
             if key not in self._emissions:
-                self._emissions[key] = build_emission(self._definition, target, {}, {}, None, name)
+                self._emissions[key] = self._build(target, name, {})
             return self._emissions[key]
+
+    def _build(self, target: Target, name: str | None, dims: Mapping[str, int]) -> Emission:
+        fixed = self._fixed
+        extents = {**fixed.dims, **dims}
+        return build_emission(self._definition, target, fixed.tensors, fixed.parameters, extents, name)
 
     @property
     def emission(self) -> Emission:
@@ -113,7 +126,8 @@ class CompiledProgram:
         self, arguments: Sequence[Any], keywords: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The call's arrays, and its numbers in the order of the program's scalar parameters."""
-        names = scalar_parameters(self._definition.python)
+        every = scalar_parameters(self._definition.python)
+        names = tuple(name for name in every if name not in self._fixed.parameters)
         numbers = [value for value in arguments if not is_array(value)]
         unnamed = [name for name in names if name not in keywords]
         if len(numbers) > len(unnamed):
@@ -145,7 +159,7 @@ def compile(
     if not isinstance(function, PrimFunc):
         raise CallError(
             f"tilegen.compile takes a tile program (T.prim_func), not {function!r}\n"
-            "  remedy: call or emit a @tilegen.jit function itself"
+            "  remedy: a @tilegen.jit function is called itself, or has .compile(M=…, block_M=…)"
         )
     for name in without_foreign_options(options):
         raise CallError(f"tilegen.compile has no option '{name}'")

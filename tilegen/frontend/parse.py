@@ -169,7 +169,9 @@ class _Job:
         for name in self.dims:
             if name not in known:
                 has = f"it has {', '.join(dict.fromkeys(known))}" if known else "it has none"
-                raise TilegenError(f"{self.function.__name__} has no extent {name}; {has}")
+                own = [own for own in self.names if own not in walker.tensors]
+                parameters = f"; its parameters are {', '.join(own)}" if own else ""
+                raise TilegenError(f"{self.function.__name__} has no extent {name}; {has}{parameters}")
 
     def _bind_parameters(self, walker: Walker) -> dict[str, object]:
         """Binds what the caller gives; returns the generation-time parameters in the order of the signature."""
