@@ -14,6 +14,7 @@ from tilegen.diagnostics import closest
 from tilegen.errors import TilegenError
 from tilegen.frontend.context import Context
 from tilegen.frontend.extents import fixing_remedy, resolve
+from tilegen.frontend.foreign import without_foreign_options
 from tilegen.frontend.macros import inline, macro_function
 from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_tile_value
 from tilegen.ir import build
@@ -153,6 +154,7 @@ def _bind(
     target, context.target = context.target, ""
     positional, keywords = _arguments(context, node)
     context.target = target
+    keywords = without_foreign_options(context, node, word, keywords)
     try:
         bound = signature.bind(*positional, **keywords)
     except TypeError as error:
