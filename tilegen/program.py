@@ -17,6 +17,7 @@ from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
 from tilegen.runtime.devices import resolve_target, target_of_device
 from tilegen.runtime.loading import compute_capability
+from tilegen.runtime.profiler import Profiler, TensorSupplyType
 from tilegen.target import Target
 
 # Options of TileLang's own back-ends.
@@ -91,9 +92,9 @@ class CompiledProgram:
         """The emitted text."""
         return self.emission.source
 
-    def get_profiler(self, tensor_supply_type: Any = None) -> Any:
-        """Times the kernel on the GPU; see `tilegen.runtime.profiler.Profiler`."""
-        return self.compiled.get_profiler()
+    def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
+        """Times the kernel on the GPU, on arrays that hold what `tensor_supply_type` says."""
+        return self.compiled.get_profiler(tensor_supply_type)
 
     @property
     def compiled(self) -> CompiledKernel:
