@@ -211,8 +211,10 @@ def build_emission(
     parameters: Mapping[str, Any],
     dims: Mapping[str, int] | None = None,
     name: str | None = None,
+    *,
+    whole_rows: bool = True,
 ) -> Emission:
-    """The emitted files for one target.
+    """The emitted files for one target. `whole_rows` is that of `generate`.
 
     Raises:
         ProgramError: when the program is wrong or does not fit the target.
@@ -227,7 +229,7 @@ def build_emission(
         program = dataclasses.replace(program, name=name)
     given = parameters if definition.style == "eager" else definition.recorded
     command = regenerate_command(program, definition.origin, target, given, dims or {}, name)
-    return Emission(generate(program, target, command))
+    return Emission(generate(program, target, command, whole_rows=whole_rows))
 
 
 def regenerate_command(

@@ -74,7 +74,15 @@ def generate(
     )
     if hidden:
         generated = _passes(renamed(named, hidden), machine, regenerate, whole_rows, remarks)
-    return replace(generated, manifest=_with_arguments(generated.manifest, program.arguments))
+    manifest = _with_arguments(generated.manifest, program.arguments)
+    return replace(generated, manifest=_with_extents(manifest, generated.program))
+
+
+def _with_extents(manifest: Manifest, program: Program) -> Manifest:
+    """The manifest with what the program calls its extents, where the text has other names."""
+    pairs = zip(program.extents, program.called, strict=False)
+    called = {extent.name: name for extent, name in pairs if extent.name != name}
+    return replace(manifest, called=called) if called else manifest
 
 
 def _with_arguments(manifest: Manifest, names: tuple[str, ...]) -> Manifest:

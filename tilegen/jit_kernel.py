@@ -260,17 +260,30 @@ class JitKernel:
             }
             target = target_of_call(self._target, facts)
             given = {**self._parameters, **assignment.parameters}
-            try:
-                prepared = self._bind(arrays, outputs, facts, given, target, scalars, self._dynamic)
-            except ContractError:
-                if not self._dynamic:
-                    raise
-                # What the text with open extents assumes does not hold here: these shapes get their own text.
-                prepared = self._bind(arrays, outputs, facts, given, target, scalars, ())
+            prepared = self._bind_first(arrays, outputs, facts, given, target, scalars)
             if len(self._calls) >= _CALL_LIMIT:
                 self._calls.clear()
             self._calls[lookup] = prepared
             return prepared
+
+    def _bind_first(
+        self,
+        arrays: Sequence[Any],
+        outputs: Sequence[Any],
+        facts: Mapping[str, ArrayFacts],
+        parameters: Mapping[str, Any],
+        target: Target,
+        scalars: Sequence[Any],
+    ) -> PreparedCall | HostCall:
+        """The first text whose assumptions hold here: with the open extents, with these shapes compiled in, and (where
+        T.dynamic keeps extents open) one that assumes nothing of the length of rows."""
+        attempts = [(self._dynamic, True), ((), True), ((), False)]
+        for dynamic, whole_rows in attempts[0 if self._dynamic else 1 : -1]:
+            try:
+                return self._bind(arrays, outputs, facts, parameters, target, scalars, dynamic, whole_rows)
+            except ContractError:
+                pass
+        return self._bind(arrays, outputs, facts, parameters, target, scalars, *attempts[-1])
 
     def _refuse_other_values(self, parameters: Mapping[str, Any]) -> None:
         """Raises ArgumentError for a value in the place of a tensor that is no array."""
@@ -289,13 +302,16 @@ class JitKernel:
         target: Target,
         scalars: Sequence[Any],
         dynamic: Sequence[str],
+        whole_rows: bool,
     ) -> PreparedCall | HostCall:
         specs = {name: _spec(array) for name, array in facts.items()}
         if dynamic or any(0 in spec.shape for spec in specs.values()):
             specs = opened(self._definition, specs, parameters, dynamic, target)
-        key = (target.name, tuple(specs.items()), hashable(parameters))
+        key = (target.name, tuple(specs.items()), hashable(parameters), whole_rows)
         if key not in self._emissions:
-            self._emissions[key] = build_emission(self._definition, target, specs, parameters)
+            self._emissions[key] = build_emission(
+                self._definition, target, specs, parameters, whole_rows=whole_rows
+            )
         return prepare_call(
             self._emissions[key], arrays, outputs, facts, scalars, self._compiled, self._backend
         )

@@ -12,7 +12,7 @@ from tilegen.emission import Emission
 from tilegen.host_call import HostCall, prepare_host_call
 from tilegen.language.functions import PrimFunc
 from tilegen.runtime.arrays import ArrayFacts, framework_of, is_array
-from tilegen.runtime.binding import as_number, whole_numbers
+from tilegen.runtime.binding import ContractError, as_number, whole_numbers
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
 from tilegen.runtime.devices import resolve_target, target_of_device
@@ -53,7 +53,7 @@ class CompiledProgram:
         self._fixed = fixed or Fixed()
         self._target = target_alias(target)
         self._backend = backend
-        self._emissions: dict[tuple[str, str | None], Emission] = {}
+        self._emissions: dict[tuple[str, str | None, bool], Emission] = {}
         self._compiled: dict[str, CompiledKernel] = {}
         self._calls: dict[Any, PreparedCall | HostCall] = {}
         self._lock = threading.RLock()
@@ -69,19 +69,30 @@ class CompiledProgram:
         chosen = resolve_target(self._target if target is None else target_alias(target))
         return self._emit(chosen, name, dims)
 
-    def _emit(self, target: Target, name: str | None, dims: Mapping[str, int] | None = None) -> Emission:
-        if dims:
-            return self._build(target, name, dims)
-        key = (target.name, name)
+    def _emit(
+        self,
+        target: Target,
+        name: str | None,
+        dims: Mapping[str, int] | None = None,
+        whole_rows: bool = True,
+    ) -> Emission:
+        key = (target.name, name, whole_rows)
         with self._lock:
-            if key not in self._emissions:
-                self._emissions[key] = self._build(target, name, {})
+            if dims or key not in self._emissions:
+                fixed = self._fixed
+                emission = build_emission(
+                    self._definition,
+                    target,
+                    fixed.tensors,
+                    fixed.parameters,
+                    {**fixed.dims, **(dims or {})},
+                    name,
+                    whole_rows=whole_rows,
+                )
+                if dims:
+                    return emission
+                self._emissions[key] = emission
             return self._emissions[key]
-
-    def _build(self, target: Target, name: str | None, dims: Mapping[str, int]) -> Emission:
-        fixed = self._fixed
-        extents = {**fixed.dims, **dims}
-        return build_emission(self._definition, target, fixed.tensors, fixed.parameters, extents, name)
 
     @property
     def emission(self) -> Emission:
@@ -116,12 +127,28 @@ class CompiledProgram:
         if prepared is None:
             with self._lock:
                 facts = {str(i): framework_of(array).facts(array) for i, array in enumerate(arrays)}
-                emission = self._emit(target_of_call(self._target, facts), None)
-                prepared = prepare_call(
-                    emission, arrays, outputs, facts, values, self._compiled, self._backend
-                )
+                prepared = self._bind(arrays, outputs, facts, values)
                 self._calls[lookup] = prepared
         return prepared.run(arrays, pointers, outputs, values, None)
+
+    def _bind(
+        self,
+        arrays: Sequence[Any],
+        outputs: Sequence[Any],
+        facts: Mapping[str, ArrayFacts],
+        values: Sequence[Any],
+    ) -> PreparedCall | HostCall:
+        """A call of the text that assumes whole rows, or, where these arrays have others, of one for any length."""
+        target = target_of_call(self._target, facts)
+
+        def prepare(whole_rows: bool) -> PreparedCall | HostCall:
+            emission = self._emit(target, None, whole_rows=whole_rows)
+            return prepare_call(emission, arrays, outputs, facts, values, self._compiled, self._backend)
+
+        try:
+            return prepare(whole_rows=True)
+        except ContractError:
+            return prepare(whole_rows=False)
 
     def _sorted(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any]

@@ -257,12 +257,13 @@ class _Job:
             tuple(state.annotations),
             state.location,
         )
+        extents = _launch_extents(walker)
         recorded = generation if self.style == "eager" else self.parameters
         return Program(
             _program_name(self.function),
             tuple(roles.get(buffer, buffer) for buffer in tensors),
             tuple(walker.scalars[name] for name in self.names if name in walker.scalars),
-            _launch_extents(walker),
+            tuple(extents),
             outputs,
             kernel,
             tuple((name, _quoted(value)) for name, value in recorded.items()),
@@ -270,13 +271,20 @@ class _Job:
             location,
             tuple(dict.fromkeys(walker.assumptions)),
             tuple(name for name in self.names if name in walker.scalars),
+            tuple(extents.values()),
         )
 
 
-def _launch_extents(walker: Walker) -> tuple[Var, ...]:
-    """The dynamic extents: those of T.const names in T.const's order, then the others by first use."""
-    named = [const.value for const in walker.consts.values() if isinstance(const.value, Var)]
-    return tuple(dict.fromkeys([*named, *walker.extents.values()]))
+def _launch_extents(walker: Walker) -> dict[Var, str]:
+    """The dynamic extents, each with the program's own name of it: those of T.const names in T.const's order, then the
+    others by first use."""
+    extents: dict[Var, str] = {}
+    for name, const in walker.consts.items():
+        if isinstance(const.value, Var):
+            extents.setdefault(const.value, name)
+    for name, var in walker.extents.items():
+        extents.setdefault(var, name)
+    return extents
 
 
 def _settle(walker: Walker, body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], dict[Buffer, Buffer]]:

@@ -368,3 +368,4 @@ class Program:
     location: Location = field(default=NOWHERE, compare=False)
     assumptions: tuple[Assumption, ...] = ()
     arguments: tuple[str, ...] = ()  # what callers call the scalars
+    called: tuple[str, ...] = ()  # what the program calls its extents

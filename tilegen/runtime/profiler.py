@@ -89,7 +89,7 @@ class Profiler:
             DeviceError: no CuPy, or no GPU that it can use.
         """
         manifest = self._kernel.manifest
-        self._check(extents)
+        values = self._extents(extents)
         cupy = import_cupy()
         require_gpu(cupy)
         generator = numpy.random.default_rng(self._seed)
@@ -98,25 +98,31 @@ class Profiler:
 
         for position in supplied(manifest):
             tensor = manifest.tensors[position]
-            shape = compile_formulas(tensor.shape, tuple(extents))(*extents.values())
+            shape = compile_formulas(tensor.shape, tuple(values))(*values.values())
             arrays.append(
                 cupy.asarray(random_array(generator, shape, numpy_dtype(tensor.dtype), self._supply))
             )
         return arrays
 
-    def _check(self, extents: Mapping[str, int]) -> None:
-        """Raises ProfileError unless exactly the kernel's open extents are given."""
-        symbols = self._kernel.manifest.symbols
-        for name in symbols:
+    def _extents(self, extents: Mapping[str, int]) -> dict[str, int]:
+        """The kernel's open extents by its own names.
+
+        Raises:
+            ProfileError: unless exactly these are given.
+        """
+        manifest = self._kernel.manifest
+        own = {manifest.called.get(symbol, symbol): symbol for symbol in manifest.symbols}
+        for name in own:
             if name not in extents:
                 raise ProfileError(f"the extent {name} is open: pass {name}=…")
         for name in extents:
-            if name not in symbols:
-                has = f"its open extents are {', '.join(symbols)}" if symbols else "it has no open extents"
+            if name not in own:
+                has = f"its open extents are {', '.join(own)}" if own else "it has no open extents"
                 raise ProfileError(
                     f"{name} is neither an option nor an extent of {self._kernel.name}; {has}\n"
                     f"  remedy: delete {name}=…"
                 )
+        return {own[name]: value for name, value in extents.items()}
 
     def do_bench(
         self,
