@@ -20,11 +20,10 @@ from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_
 from tilegen.ir import build
 from tilegen.ir.expressions import Expr
 from tilegen.ir.location import Location
-from tilegen.ir.types import DType
+from tilegen.ir.types import DType, as_dtype, spells_dtype
 from tilegen.language.custom import CustomWord
 from tilegen.language.functions import Macro
 from tilegen.language.operation import operation_name
-from tilegen.language.tensors import as_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +224,7 @@ def dtype_argument(context: Context, value: object, node: ast.expr) -> DType:
     Raises:
         ProgramError: for anything that names no dtype.
     """
-    if isinstance(value, DType | str):
+    if isinstance(value, str) or spells_dtype(value):
         try:
             return as_dtype(value)
         except TilegenError as error:

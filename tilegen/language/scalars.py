@@ -8,9 +8,9 @@ from typing import Any
 
 from tilegen.errors import TilegenError
 from tilegen.ir import build
-from tilegen.ir.types import DType, float32
+from tilegen.ir.types import DType, as_dtype, float32
 from tilegen.language.operation import operation, outside_kernel
-from tilegen.language.tensors import SymbolicExtent, as_dtype
+from tilegen.language.tensors import SymbolicExtent
 
 FLOAT_FUNCTIONS = (
     "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos",

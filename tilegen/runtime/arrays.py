@@ -318,9 +318,9 @@ def framework_of(array: Any, argument: str = "array") -> Framework:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array of some framework; NumPy's scalars are numbers."""
+    """Whether a value is an array of some framework; NumPy's scalars are numbers, and their types are none."""
     return (
-        not isinstance(value, (int, float, bool, str, numpy.generic))
+        not isinstance(value, (int, float, bool, str, type, numpy.generic))
         and hasattr(value, "shape")
         and hasattr(value, "dtype")
     )
