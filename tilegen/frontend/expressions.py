@@ -13,6 +13,7 @@ from tilegen.frontend import containers
 from tilegen.frontend.calls import call
 from tilegen.frontend.containers import python
 from tilegen.frontend.context import Context
+from tilegen.frontend.early_extents import bind_early
 from tilegen.frontend.extents import resolve
 from tilegen.frontend.foreign import remedy_for_word
 from tilegen.frontend.values import (
@@ -122,9 +123,12 @@ def _name(context: Context, node: ast.Name) -> object:
     frame = context.frame
     name = node.id
     try:
-        return resolve(context, context.find(name))
+        value = resolve(context, context.find(name))
     except KeyError:
         pass
+    else:
+        unbound = isinstance(value, ConstExtent) and not context.declaring
+        return bind_early(context, name, cast(ConstExtent, value)) if unbound else value
     if name in frame.expired:
         context.fail(
             node,
