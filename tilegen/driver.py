@@ -16,6 +16,7 @@ from tilegen.ir.inline_positions import inline_positions
 from tilegen.ir.name_bounds import name_bounds
 from tilegen.ir.nodes import Program
 from tilegen.ir.rename import names_of, renamed
+from tilegen.ir.through_registers import through_registers
 from tilegen.ir.verify import verify
 from tilegen.lower.check_types import check_types
 from tilegen.lower.contract import row_divisors
@@ -59,6 +60,7 @@ def generate(
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
     check_types(program, machine)
+    program = through_registers(program)
     used = drop_unused(program)
     remarks = left_out(program, used)
     program = guard_masks(inline_positions(name_bounds(used)))

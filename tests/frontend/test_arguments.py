@@ -298,6 +298,24 @@ def test_const_bound_to_two_sizes() -> None:
     assert fixed.message == "axis 0 of B is declared as 512, but is given as the dynamic extent k"
 
 
+def test_const_names_with_spaces() -> None:
+    def scaled(X):
+        M, N, K = T.const(" M N,K ")
+        X: T.Tensor((M, N, K), T.float16)
+        with T.Kernel(M, N, K) as (bx, by, bz):
+            X[bx, by, bz] = 1
+
+    assert [extent.name for extent in parse(scaled).extents] == ["M", "N", "K"]
+
+    def wrong(X):
+        M, N = T.const("M,, N")
+        X: T.Tensor((M, N), T.float16)
+        with T.Kernel(M) as bx:
+            X[bx, 0] = 1
+
+    assert fault(wrong).message == "'' is not an identifier"
+
+
 def test_const_without_a_value() -> None:
     def unused(X):
         M, N = T.const("M, N")

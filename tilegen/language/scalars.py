@@ -122,9 +122,9 @@ def min(*values: Any) -> Any:
 
 
 @operation
-def clamp(x: Any, low: Any, high: Any) -> Any:
-    """min(max(x, low), high)."""
-    return min(max(x, low), high)
+def clamp(x: Any, min_val: Any, max_val: Any) -> Any:
+    """min(max(x, min_val), max_val)."""
+    return min(max(x, min_val), max_val)
 
 
 @operation
