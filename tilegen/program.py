@@ -7,7 +7,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilegen.building import CallError, Definition, Fixed, OutIdx, build_emission, scalar_parameters
+from tilegen.building import (
+    CallError,
+    Definition,
+    Fixed,
+    OutIdx,
+    assign,
+    build_emission,
+    parameter_names,
+    scalar_parameters,
+)
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall, prepare_host_call
 from tilegen.language.functions import PrimFunc
@@ -154,6 +163,11 @@ class CompiledProgram:
         self, arguments: Sequence[Any], keywords: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The call's arrays, and its numbers in the order of the program's scalar parameters."""
+        if any(map(is_array, keywords.values())):
+            named = assign(self._definition.python, arguments, keywords, is_array)
+            order = parameter_names(self._definition.python)
+            arguments = tuple(named.tensors[name] for name in order if name in named.tensors)
+            keywords = {**named.scalars, **named.parameters}
         every = scalar_parameters(self._definition.python)
         names = tuple(name for name in every if name not in self._fixed.parameters)
         numbers = [value for value in arguments if not is_array(value)]

@@ -394,6 +394,10 @@ def test_compile_specialises_an_eager_program(host):
         M=64, N=96, K=48, block_M=64, block_N=32, block_K=16
     )
     assert kernel.emission.manifest.symbols == () and kernel.emission.target.name == "sm_90a"
+    np.testing.assert_array_equal(kernel(B=b, A=a), kernel(a, b))
+    np.testing.assert_array_equal(kernel(a, B=b), kernel(a, b))
+    with pytest.raises(CallError, match="has no parameter 'X'"):
+        kernel(a, X=b)
     with pytest.raises(ArgumentError, match="argument A: expected shape"):
         kernel(normal(32, 48).astype(np.float16), b)
 
