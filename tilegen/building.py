@@ -53,6 +53,16 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
+class Fixed:
+    """What a specialisation fixes of a program: specs of its tensors, generation-time parameters (and scalars) and
+    extents, each by name."""
+
+    tensors: Mapping[str, TensorSpec] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """A call's values by parameter: specs or arrays of tensors, numbers of scalar arguments, and the rest, which
     are generation-time parameters."""
@@ -205,8 +215,10 @@ def build_emission(
     parameters: Mapping[str, Any],
     dims: Mapping[str, int] | None = None,
     name: str | None = None,
+    *,
+    whole_rows: bool = True,
 ) -> Emission:
-    """The emitted files for one target.
+    """The emitted files for one target. `whole_rows` is that of `generate`.
 
     Raises:
         ProgramError: when the program is wrong or does not fit the target.
@@ -226,7 +238,7 @@ def build_emission(
         program = dataclasses.replace(program, name=name)
     given = parameters if definition.style == "eager" else definition.recorded
     command = regenerate_command(program, definition.origin, target, given, dims or {}, name)
-    return Emission(generate(program, target, command))
+    return Emission(generate(program, target, command, whole_rows=whole_rows))
 
 
 def regenerate_command(

@@ -16,6 +16,7 @@ from tilegen.ir.inline_positions import inline_positions
 from tilegen.ir.name_bounds import name_bounds
 from tilegen.ir.nodes import Program
 from tilegen.ir.rename import names_of, renamed
+from tilegen.ir.through_registers import through_registers
 from tilegen.ir.verify import verify
 from tilegen.lower.check_types import check_types
 from tilegen.lower.contract import row_divisors
@@ -59,6 +60,7 @@ def generate(
     machine = load_target(target) if isinstance(target, str) else target
     verify(program)
     check_types(program, machine)
+    program = through_registers(program)
     used = drop_unused(program)
     remarks = left_out(program, used)
     program = guard_masks(inline_positions(name_bounds(used)))
@@ -74,7 +76,15 @@ def generate(
     )
     if hidden:
         generated = _passes(renamed(named, hidden), machine, regenerate, whole_rows, remarks)
-    return replace(generated, manifest=_with_arguments(generated.manifest, program.arguments))
+    manifest = _with_arguments(generated.manifest, program.arguments)
+    return replace(generated, manifest=_with_extents(manifest, generated.program))
+
+
+def _with_extents(manifest: Manifest, program: Program) -> Manifest:
+    """The manifest with what the program calls its extents, where the text has other names."""
+    pairs = zip(program.extents, program.called, strict=False)
+    called = {extent.name: name for extent, name in pairs if extent.name != name}
+    return replace(manifest, called=called) if called else manifest
 
 
 def _with_arguments(manifest: Manifest, names: tuple[str, ...]) -> Manifest:

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 
 from tilegen.frontend.source import source_of
-from tilegen.ir.types import DType
-from tilegen.language.tensors import TensorSpec, as_dtype
+from tilegen.ir.types import DType, as_dtype
+from tilegen.language.tensors import TensorSpec
 
 Function = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, overload
 
@@ -16,21 +16,20 @@ from tilegen.building import (
     Assignment,
     CallError,
     Definition,
+    Fixed,
     OutIdx,
     assign,
     build_emission,
     declared_tensors,
     hashable,
     parameter_names,
-    read_program,
     scalar_parameters,
 )
-from tilegen.dtype_parameters import bind_dtypes
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall
-from tilegen.ir.expressions import Const, Expr, Var
 from tilegen.language.functions import PrimFunc
-from tilegen.language.tensors import TensorSpec, row_major_strides, spec_of_array
+from tilegen.language.tensors import SymbolicExtent, TensorSpec, spec_of_array
+from tilegen.opening import opened
 from tilegen.program import (
     CompiledProgram,
     prepare_call,
@@ -164,6 +163,42 @@ class JitKernel:
                 self._programs[key] = CompiledProgram(definition, self._target, self._backend)
             return self._programs[key]
 
+    def compile(self, *specs: Any, **fixed: Any) -> CompiledProgram:
+        """The program for these extents and parameters, as a function of its arrays; kept by them.
+
+        Args:
+            specs: of the tensors, in the program's order, as `emit` takes them; none are needed.
+            fixed: extents (`T.const` names) and generation-time parameters. Extents that are left out, or given as
+                T.dynamic, stay open. For a factory: its arguments.
+
+        Raises:
+            CallError: an extent that is no integer, and values that do not fit the program's parameters.
+            ProgramError: at the user's line.
+        """
+        if self._factory:
+            return self.program(*specs, **fixed)
+        own = parameter_names(self._definition.python)
+        given = {name: fixed[name] for name in own if name in fixed}
+        dims = {name: _fixed_extent(self, name, fixed[name]) for name in sorted(fixed) if name not in own}
+        tensors, parameters = self._sort_specs(specs, given)
+        known = {name: value for name, value in dims.items() if value is not None}
+        key = (tuple(tensors.items()), hashable(parameters), hashable(known))
+        with self._lock:
+            if key not in self._programs:
+                made = Fixed(tensors, parameters, known)
+                program = CompiledProgram(self._definition, self._target, self._backend, made)
+                program.emit()  # what is wrong is said here, not at the first call
+                self._programs[key] = program
+            return self._programs[key]
+
+    def get_kernel_source(self, *specs: Any, **fixed: Any) -> str:
+        """The text that is emitted for what `compile` takes (TileLang's name for it).
+
+        Raises:
+            As `compile`.
+        """
+        return self.compile(*specs, **fixed).get_kernel_source()
+
     def emit(
         self,
         *specs: Any,
@@ -193,15 +228,21 @@ class JitKernel:
             fixed = {extent: value for extent, value in (dims or {}).items() if extent in own}
             rest = {extent: value for extent, value in (dims or {}).items() if extent not in own}
             return self.program(*specs, **fixed, **parameters).emit(target=chosen.name, name=name, dims=rest)
+        tensors, given = self._sort_specs(specs, parameters)
+        if any(0 in spec.shape for spec in tensors.values()):
+            tensors = opened(self._definition, tensors, given, (), chosen)
+        return build_emission(self._definition, chosen, tensors, given, dims, name)
+
+    def _sort_specs(
+        self, specs: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> tuple[dict[str, TensorSpec], dict[str, Any]]:
+        """The specs of tensors, and the values of all other parameters, by name."""
         assignment = assign(
-            self._definition.python, specs, {**self._parameters, **parameters}, _describes_tensor
+            self._definition.python, specs, {**self._parameters, **keywords}, _describes_tensor
         )
         self._refuse_other_values(assignment.parameters)
-        given = {**assignment.parameters, **assignment.scalars}
         tensors = {name: _as_spec(value, name) for name, value in assignment.tensors.items()}
-        if any(0 in spec.shape for spec in tensors.values()):
-            tensors = self._opened(tensors, given, (), chosen)
-        return build_emission(self._definition, chosen, tensors, given, dims, name)
+        return tensors, {**assignment.parameters, **assignment.scalars}
 
     def _prepare(
         self,
@@ -218,17 +259,30 @@ class JitKernel:
             facts = {name: facts_of(array, name) for name, array in zip(names, arrays, strict=True)}
             target = target_of_call(self._target, facts)
             given = {**self._parameters, **assignment.parameters}
-            try:
-                prepared = self._bind(arrays, outputs, facts, given, target, scalars, self._dynamic)
-            except ContractError:
-                if not self._dynamic:
-                    raise
-                # What the text with open extents assumes does not hold here: these shapes get their own text.
-                prepared = self._bind(arrays, outputs, facts, given, target, scalars, ())
+            prepared = self._bind_first(arrays, outputs, facts, given, target, scalars)
             if len(self._calls) >= _CALL_LIMIT:
                 self._calls.clear()
             self._calls[lookup] = prepared
             return prepared
+
+    def _bind_first(
+        self,
+        arrays: Sequence[Any],
+        outputs: Sequence[Any],
+        facts: Mapping[str, ArrayFacts],
+        parameters: Mapping[str, Any],
+        target: Target,
+        scalars: Sequence[Any],
+    ) -> PreparedCall | HostCall:
+        """The first text whose assumptions hold here: with the open extents, with these shapes compiled in, and (where
+        T.dynamic keeps extents open) one that assumes nothing of the length of rows."""
+        attempts = [(self._dynamic, True), ((), True), ((), False)]
+        for dynamic, whole_rows in attempts[0 if self._dynamic else 1 : -1]:
+            try:
+                return self._bind(arrays, outputs, facts, parameters, target, scalars, dynamic, whole_rows)
+            except ContractError:
+                pass
+        return self._bind(arrays, outputs, facts, parameters, target, scalars, *attempts[-1])
 
     def _refuse_other_values(self, parameters: Mapping[str, Any]) -> None:
         """Raises ArgumentError for a value in the place of a tensor that is no array."""
@@ -247,64 +301,32 @@ class JitKernel:
         target: Target,
         scalars: Sequence[Any],
         dynamic: Sequence[str],
+        whole_rows: bool,
     ) -> PreparedCall | HostCall:
         specs = {name: _spec(array) for name, array in facts.items()}
         if dynamic or any(0 in spec.shape for spec in specs.values()):
-            specs = self._opened(specs, parameters, dynamic, target)
-        key = (target.name, tuple(specs.items()), hashable(parameters))
+            specs = opened(self._definition, specs, parameters, dynamic, target)
+        key = (target.name, tuple(specs.items()), hashable(parameters), whole_rows)
         if key not in self._emissions:
-            self._emissions[key] = build_emission(self._definition, target, specs, parameters)
+            self._emissions[key] = build_emission(
+                self._definition, target, specs, parameters, whole_rows=whole_rows
+            )
         return prepare_call(
             self._emissions[key], arrays, outputs, facts, scalars, self._compiled, self._backend
         )
 
-    def _opened(
-        self,
-        specs: Mapping[str, TensorSpec],
-        parameters: Mapping[str, Any],
-        dynamic: Sequence[str],
-        target: Target,
-    ) -> dict[str, TensorSpec]:
-        """The specs with the extents and strides left open that the program calls by these names, and the extents that
-        are 0: what has no elements is launched by the text for any extent, which starts no block for it."""
-        function = self._definition.python
-        if self._definition.style == "eager":
-            parameters = bind_dtypes(function, specs, parameters)
-        program = read_program(self._definition, specs, parameters, target=target)
-        declared = {tensor.name: tensor for tensor in program.tensors}
-        known = {extent.name for extent in program.extents}
-        known |= {
-            e.name
-            for tensor in declared.values()
-            for e in (*tensor.shape, *(tensor.strides or ()))
-            if isinstance(e, Const | Var) and e.name
-        }
-        known -= set(parameter_names(function))
-        unknown = [name for name in dynamic if name not in known]
-        if unknown:
-            raise CallError(
-                f"dynamic names {unknown[0]}, but the open extents of {self.__name__} are "
-                f"{', '.join(sorted(known)) or 'none'}"
-            )
-        opened = {}
-        for name, spec in specs.items():
-            tensor = declared[name]
-            shape = tuple(
-                _open_name(extent, known if value == 0 else known & set(dynamic)) or value
-                for extent, value in zip(tensor.shape, spec.shape, strict=True)
-            )
-            strides = spec.strides
-            if tensor.strides is not None:
-                names = (_open_name(stride, known & set(dynamic)) for stride in tensor.strides)
-                values = strides or row_major_strides(spec.shape)
-                strides = tuple(name or value or 0 for name, value in zip(names, values, strict=True))
-            opened[name] = TensorSpec(shape, spec.dtype, strides)
-        return opened
 
-
-def _open_name(extent: Expr, names: Collection[str]) -> str:
-    """The extent's name where it is one of these, else nothing."""
-    return extent.name if isinstance(extent, Const | Var) and extent.name in names else ""
+def _fixed_extent(kernel: JitKernel, name: str, value: Any) -> int | None:
+    """The integer that `compile` is given for an extent; None where it is to stay open."""
+    if isinstance(value, SymbolicExtent):
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        own = ", ".join(parameter_names(kernel.__wrapped__))
+        raise CallError(
+            f"{kernel.__name__} has no parameter '{name}', and {value!r} is no extent\n"
+            f"  remedy: its parameters are {own}; extents of T.const are integers, or T.dynamic to stay open"
+        )
+    return int(value.__index__())
 
 
 def _spec(array: ArrayFacts) -> TensorSpec:

@@ -112,7 +112,8 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """All that a caller of the kernel must know. `block` and `cluster` count threads and blocks, `shared_bytes` is
-    the dynamic shared memory of a block (on HIP: the static LDS that the kernel declares)."""
+    the dynamic shared memory of a block (on HIP: the static LDS that the kernel declares). `called` has the program's
+    own names of those symbols that the text names otherwise."""
 
     kernel: str
     target: str
@@ -132,12 +133,15 @@ class Manifest:
     primitives: tuple[tuple[str, Mapping[str, str | int | bool]], ...] = ()
     registers: Mapping[str, int] = field(default_factory=dict)
     parameters_of_generation: Mapping[str, str] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
     tilegen: str = ""
     version: int = VERSION
 
     def to_json(self) -> str:
         """The manifest as JSON with sorted structure: the same manifest gives the same text."""
         values = dataclasses.asdict(self)
+        if not self.called:
+            del values["called"]
         order = ("version", "tilegen", *(name for name in values if name not in ("version", "tilegen")))
         return json.dumps({name: values[name] for name in order}, indent=2) + "\n"
 

@@ -1,4 +1,4 @@
-"""A lazy tile program, specialised, as a Python function; and calls of emitted kernels wherever the arrays are."""
+"""A tile program, specialised, as a Python function; and calls of emitted kernels wherever the arrays are."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilegen.building import CallError, Definition, OutIdx, build_emission, scalar_parameters
+from tilegen.building import (
+    CallError,
+    Definition,
+    Fixed,
+    OutIdx,
+    assign,
+    build_emission,
+    parameter_names,
+    scalar_parameters,
+)
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall, prepare_host_call
 from tilegen.language.functions import PrimFunc
 from tilegen.runtime.arrays import ArrayFacts, facts_of, is_array
-from tilegen.runtime.binding import as_number, whole_numbers
+from tilegen.runtime.binding import ContractError, as_number, whole_numbers
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
 from tilegen.runtime.devices import resolve_target, target_of_device
 from tilegen.runtime.loading import compute_capability
+from tilegen.runtime.profiler import Profiler, TensorSupplyType
 from tilegen.target import Target
 
 # Options of TileLang's own back-ends.
@@ -38,13 +48,21 @@ def target_alias(name: str) -> str:
 
 
 class CompiledProgram:
-    """A lazy tile program, specialised: what `tilegen.compile` returns. Emitted and compiled on first use."""
+    """A tile program, specialised: what `tilegen.compile` and the `compile` of a `tilegen.jit` function return. Emitted
+    and compiled on first use."""
 
-    def __init__(self, definition: Definition, target: str, backend: Backend | None = None) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        target: str,
+        backend: Backend | None = None,
+        fixed: Fixed | None = None,
+    ) -> None:
         self._definition = definition
+        self._fixed = fixed or Fixed()
         self._target = target_alias(target)
         self._backend = backend
-        self._emissions: dict[tuple[str, str | None], Emission] = {}
+        self._emissions: dict[tuple[str, str | None, bool], Emission] = {}
         self._compiled: dict[str, CompiledKernel] = {}
         self._calls: dict[Any, PreparedCall | HostCall] = {}
         self._lock = threading.RLock()
@@ -60,13 +78,29 @@ class CompiledProgram:
         chosen = resolve_target(self._target if target is None else target_alias(target))
         return self._emit(chosen, name, dims)
 
-    def _emit(self, target: Target, name: str | None, dims: Mapping[str, int] | None = None) -> Emission:
-        if dims:
-            return build_emission(self._definition, target, {}, {}, dims, name)
-        key = (target.name, name)
+    def _emit(
+        self,
+        target: Target,
+        name: str | None,
+        dims: Mapping[str, int] | None = None,
+        whole_rows: bool = True,
+    ) -> Emission:
+        key = (target.name, name, whole_rows)
         with self._lock:
-            if key not in self._emissions:
-                self._emissions[key] = build_emission(self._definition, target, {}, {}, None, name)
+            if dims or key not in self._emissions:
+                fixed = self._fixed
+                emission = build_emission(
+                    self._definition,
+                    target,
+                    fixed.tensors,
+                    fixed.parameters,
+                    {**fixed.dims, **(dims or {})},
+                    name,
+                    whole_rows=whole_rows,
+                )
+                if dims:
+                    return emission
+                self._emissions[key] = emission
             return self._emissions[key]
 
     @property
@@ -78,9 +112,9 @@ class CompiledProgram:
         """The emitted text."""
         return self.emission.source
 
-    def get_profiler(self, tensor_supply_type: Any = None) -> Any:
-        """Times the kernel on the GPU; see `tilegen.runtime.profiler.Profiler`."""
-        return self.compiled.get_profiler()
+    def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
+        """Times the kernel on the GPU, on arrays that hold what `tensor_supply_type` says."""
+        return self.compiled.get_profiler(tensor_supply_type)
 
     @property
     def compiled(self) -> CompiledKernel:
@@ -102,18 +136,40 @@ class CompiledProgram:
         if prepared is None:
             with self._lock:
                 facts = {str(i): facts_of(array, str(i)) for i, array in enumerate(arrays, 1)}
-                emission = self._emit(target_of_call(self._target, facts), None)
-                prepared = prepare_call(
-                    emission, arrays, outputs, facts, values, self._compiled, self._backend
-                )
+                prepared = self._bind(arrays, outputs, facts, values)
                 self._calls[lookup] = prepared
         return prepared.run(arrays, pointers, outputs, values, None)
+
+    def _bind(
+        self,
+        arrays: Sequence[Any],
+        outputs: Sequence[Any],
+        facts: Mapping[str, ArrayFacts],
+        values: Sequence[Any],
+    ) -> PreparedCall | HostCall:
+        """A call of the text that assumes whole rows, or, where these arrays have others, of one for any length."""
+        target = target_of_call(self._target, facts)
+
+        def prepare(whole_rows: bool) -> PreparedCall | HostCall:
+            emission = self._emit(target, None, whole_rows=whole_rows)
+            return prepare_call(emission, arrays, outputs, facts, values, self._compiled, self._backend)
+
+        try:
+            return prepare(whole_rows=True)
+        except ContractError:
+            return prepare(whole_rows=False)
 
     def _sorted(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The call's arrays, and its numbers in the order of the program's scalar parameters."""
-        names = scalar_parameters(self._definition.python)
+        if any(map(is_array, keywords.values())):
+            named = assign(self._definition.python, arguments, keywords, is_array)
+            order = parameter_names(self._definition.python)
+            arguments = tuple(named.tensors[name] for name in order if name in named.tensors)
+            keywords = {**named.scalars, **named.parameters}
+        every = scalar_parameters(self._definition.python)
+        names = tuple(name for name in every if name not in self._fixed.parameters)
         numbers = [value for value in arguments if not is_array(value)]
         unnamed = [name for name in names if name not in keywords]
         if len(numbers) > len(unnamed):
@@ -145,7 +201,7 @@ def compile(
     if not isinstance(function, PrimFunc):
         raise CallError(
             f"tilegen.compile takes a tile program (T.prim_func), not {function!r}\n"
-            "  remedy: call or emit a @tilegen.jit function itself"
+            "  remedy: a @tilegen.jit function is called itself, or has .compile(M=…, block_M=…)"
         )
     for name in without_foreign_options(options):
         raise CallError(f"tilegen.compile has no option '{name}'")

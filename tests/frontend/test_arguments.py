@@ -307,6 +307,24 @@ def test_const_bound_to_two_sizes() -> None:
     assert fixed.message == "axis 0 of B is declared as 512, but is given as the dynamic extent k"
 
 
+def test_const_names_with_spaces() -> None:
+    def scaled(X):
+        M, N, K = T.const(" M N,K ")
+        X: T.Tensor((M, N, K), T.float16)
+        with T.Kernel(M, N, K) as (bx, by, bz):
+            X[bx, by, bz] = 1
+
+    assert [extent.name for extent in parse(scaled).extents] == ["M", "N", "K"]
+
+    def wrong(X):
+        M, N = T.const("M,, N")
+        X: T.Tensor((M, N), T.float16)
+        with T.Kernel(M) as bx:
+            X[bx, 0] = 1
+
+    assert fault(wrong).message == "'' is not an identifier"
+
+
 def test_const_without_a_value() -> None:
     def unused(X):
         M, N = T.const("M, N")
@@ -321,6 +339,35 @@ def test_const_without_a_value() -> None:
     assert wrong.message == "N has no value yet"
     assert "declare a tensor with N as one of its extents first" in wrong.remedy
     assert wrong.related == ['M, N = T.const("M, N")']
+
+
+def test_const_above_the_annotation_that_binds_it() -> None:
+    """TileLang's order: computed first, declared then."""
+
+    def halves(X, W, split: int = 2):
+        M, K = T.const("M, K")
+        part = K // split
+        blocks = T.ceildiv(M, 32)
+        Y = T.empty((M, part), T.float16)
+        X: T.Tensor((M, K), T.float16)
+        W: T.Tensor[(K,), T.float16]
+        with T.Kernel(blocks, part) as (bx, by):
+            for i in T.Parallel(32):
+                Y[bx * 32 + i, by] = X[bx * 32 + i, by] * W[by]
+        return Y
+
+    specs = {"X": T.Tensor((64, 512), T.float16), "W": T.Tensor((512,), T.float16)}
+    fixed = parse(halves, specs)
+    assert [extent.value for extent in fixed.kernel.grid] == [2, 256]
+    assert fixed.tensors[-1].shape[0].name == "M"
+    opened = parse(halves)
+    assert [extent.name for extent in opened.extents] == ["M", "K"]
+    wrong = fault(halves, {**specs, "W": T.Tensor((256,), T.float16)})
+    assert wrong.message == "K is 512 as axis 1 of X, but 256 as axis 0 of W"
+    assert wrong.related == ["X: T.Tensor((M, K), T.float16)"]
+    part = fault(halves, {"W": T.Tensor((512,), T.float16), "X": T.Tensor((512,), T.float16)})
+    assert part.message.startswith("X is declared with 2 axes, but is given a tensor of 1")
+    assert parse(halves, dims={"K": 64}).kernel.grid[1].value == 32
 
 
 def test_outputs_that_are_not_returned() -> None:

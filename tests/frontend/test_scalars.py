@@ -92,7 +92,7 @@ def test_operators_and_their_words() -> None:
             Y[0] = Y[1] ** 2 + Y[1] ** 3 - Y[2] // 2
             Y[1] = -Y[1] if Y[1] < 0 and not Y[2] == 1 else +Y[1]
             Y[2] = T.if_then_else(bx > 0, Y[0], 0) + T.Select(Y[1], 1, 2)
-            Y[3] = T.clamp(Y[0], 0, 1) + T.fma(Y[0], 2, Y[1]) + T.pow(Y[0], 0.5)
+            Y[3] = T.clamp(Y[0], min_val=0, max_val=1) + T.fma(Y[0], 2, Y[1]) + T.pow(Y[0], 0.5)
             Y[4] = T.isnan(Y[0]) or T.isinf(Y[0]) or not T.isfinite(Y[0])
 
     assert body(operators) == [

@@ -6,6 +6,7 @@ import pytest
 
 import tilegen
 import tilegen.language as T
+from tilegen.diagnostics import ProgramError
 from tilegen.errors import TilegenError
 
 
@@ -58,3 +59,40 @@ def test_a_call_follows_its_arrays(require_tool):
     result = doubled(a, b)
     assert result.dtype == a.dtype
     assert np.array_equal(result.astype(np.float32), (a + b.astype(a.dtype)).astype(np.float32))
+
+
+def test_a_dtype_by_its_name_in_a_program():
+    """TVM's `T.dtype(name)`, with its width."""
+
+    @tilegen.jit(target="sm_80")
+    def packed(A, dtype="float16", threads: int = 32):
+        kind = T.dtype(dtype)
+        vector = 16 // kind.bytes
+        A: T.Tensor((1024,), kind)
+        with T.Kernel(1024 // (threads * vector), threads=threads) as bx:
+            for i in T.Parallel(threads * vector):
+                A[bx * threads * vector + i] = kind.bits
+
+    assert packed.emit().manifest.grid[0] == "4"
+    assert packed.emit(dtype="float32").manifest.grid[0] == "8"
+    with pytest.raises(ProgramError, match="unknown element type 'float17'") as caught:
+        packed.emit(dtype="float17")
+    assert "kind = T.dtype(dtype)" in str(caught.value)
+
+
+def test_dtypes_of_numpy_and_torch_in_a_program():
+    @tilegen.jit(target="sm_80")
+    def filled(A, dtype=np.float16):
+        A: T.Tensor((64,), dtype)
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_fragment((64,), dtype)
+            T.clear(tile)
+            T.copy(tile, A)
+
+    assert filled.emit().manifest.tensors[0].dtype == "float16"
+    assert filled.emit(dtype=np.dtype("float32")).manifest.tensors[0].dtype == "float32"
+    assert filled.emit(dtype=ml_dtypes.bfloat16).manifest.tensors[0].dtype == "bfloat16"
+    torch = pytest.importorskip("torch")
+    assert filled.emit(dtype=torch.bfloat16).manifest.tensors[0].dtype == "bfloat16"
+    with pytest.raises(ProgramError, match="a dtype is needed here, not <class 'float'>"):
+        filled.emit(dtype=float)

@@ -18,6 +18,7 @@ from small_programs import (
 import tilegen
 import tilegen.language as T
 from tilegen.building import CallError
+from tilegen.errors import TilegenError
 from tilegen.runtime import arrays, compiled
 from tilegen.runtime.compiled import CompiledKernel
 from tilegen.runtime.errors import ArgumentError
@@ -409,3 +410,60 @@ def test_a_broken_assumption_gets_a_text_of_its_own(machine, monkeypatch):
     assert [emission.manifest.symbols for emission in kernel._emissions.values()] == [("K",)]
     kernel(gpu((128, 61)), gpu((61, 128)))
     assert [emission.manifest.symbols for emission in kernel._emissions.values()] == [("K",), ()]
+
+
+# ------------------------------------------------------------------------------------------- compile
+
+
+def test_compile_specialises_an_eager_program(host):
+    """TileLang's idiom: extents and parameters by keyword, then a function of the arrays."""
+    kernel = matmul_relu.compile(M=64, N=96, K=48, block_M=64, block_N=32, block_K=16)
+    assert kernel is matmul_relu.compile(K=48, N=96, M=64, block_M=64, block_N=32, block_K=16)
+    a, b = normal(64, 48).astype(np.float16), normal(48, 96).astype(np.float16)
+    expected = np.maximum(a.astype(np.float32) @ b.astype(np.float32), 0)
+    np.testing.assert_allclose(kernel(a, b).astype(np.float32), expected, atol=2e-2)
+    assert "kBlockM = 64" in kernel.get_kernel_source()
+    assert kernel.get_kernel_source() == matmul_relu.get_kernel_source(
+        M=64, N=96, K=48, block_M=64, block_N=32, block_K=16
+    )
+    assert kernel.emission.manifest.symbols == () and kernel.emission.target.name == "sm_90a"
+    np.testing.assert_array_equal(kernel(B=b, A=a), kernel(a, b))
+    np.testing.assert_array_equal(kernel(a, B=b), kernel(a, b))
+    with pytest.raises(CallError, match="has no parameter 'X'"):
+        kernel(a, X=b)
+    with pytest.raises(ArgumentError, match="argument A: expected shape"):
+        kernel(normal(32, 48).astype(np.float16), b)
+
+
+def test_compile_leaves_open_what_is_not_given(host):
+    kernel = scaled.compile(M=T.dynamic("M"), block=32)
+    assert kernel.emission.manifest.symbols == ("M",)
+    a = normal(77)
+    np.testing.assert_array_equal(kernel(a, 2.0), a * 2)
+    np.testing.assert_array_equal(kernel(a, factor=3.0), a * 3)
+    fixed = scaled.compile(factor=2.0, M=77)
+    np.testing.assert_array_equal(fixed(a), a * 2)
+    with pytest.raises(CallError, match=r"takes arrays only, but is given 4\.0 as well"):
+        fixed(a, 4.0)
+
+
+def test_compile_takes_specs_arrays_and_a_factorys_arguments(host):
+    a = normal(50)
+    np.testing.assert_array_equal(scaled.compile(T.Tensor((50,), T.float32))(a, 2.0), a * 2)
+    np.testing.assert_array_equal(scaled.compile(a)(a, 2.0), a * 2)
+    assert lazy_factory.compile(200, block_N=32) is lazy_factory(200, block_N=32)
+    assert "kBlockN = 32" in lazy_factory.get_kernel_source(200, block_N=32)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "sentence"),
+    [
+        ({"blok": 32}, "scaled has no extent blok; it has M; its parameters are factor, block"),
+        ({"M": 2.5}, "no parameter 'M', and 2.5 is no extent"),
+        ({"M": -1}, "-1 is not an extent"),
+    ],
+)
+def test_compile_says_what_it_does_not_know(fixed, sentence):
+    with pytest.raises(TilegenError) as caught:
+        scaled.compile(**fixed)
+    assert sentence in str(caught.value)

@@ -96,7 +96,7 @@ def _extent(
     """One extent: the declared item, unified with the given one (None when the caller gave no spec)."""
     item = resolve(context, item)
     if isinstance(item, ConstExtent):
-        return _bind_const(context, name, axis, item, given, location)
+        return bind_const(context, name, axis, item, given, location)
     declared = extent_expression(context, item, location)
     if isinstance(declared, Const) and given is not None:
         if not isinstance(given, int):
@@ -110,7 +110,7 @@ def _extent(
     return declared
 
 
-def _bind_const(
+def bind_const(
     context: Context, name: str, axis: int, item: ConstExtent, given: Extent | None, location: Location
 ) -> Expr:
     """Gives a T.const name its value: an integer, or a dynamic extent."""
@@ -177,7 +177,7 @@ def _strides(
         step = resolve(context, step)
         if isinstance(step, ConstExtent):
             extent = given[axis] if given is not None else None
-            strides.append(_bind_const(context, f"{name}'s strides", axis, step, extent, location))
+            strides.append(bind_const(context, f"{name}'s strides", axis, step, extent, location))
         else:
             strides.append(extent_expression(context, step, location))
     if given is not None:

@@ -152,9 +152,11 @@ def execute_annotated(context: Context, node: ast.AnnAssign) -> None:
     if not isinstance(node.target, ast.Name):
         context.fail(node.target, "only a name can be annotated")
     name = node.target.id
+    context.declaring = True
     annotation = context.evaluate(node.annotation)
     if isinstance(annotation, str):
         annotation = evaluate_text(context, annotation, node.annotation)
+    context.declaring = False
     if node.value is None:
         if isinstance(annotation, TensorDeclaration | TensorSpec):
             arguments.declare_tensor(context, name, annotation, node)

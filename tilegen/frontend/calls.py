@@ -14,16 +14,16 @@ from tilegen.diagnostics import closest
 from tilegen.errors import TilegenError
 from tilegen.frontend.context import Context
 from tilegen.frontend.extents import fixing_remedy, resolve
+from tilegen.frontend.foreign import without_foreign_options
 from tilegen.frontend.macros import inline, macro_function
 from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_tile_value
 from tilegen.ir import build
 from tilegen.ir.expressions import Expr
 from tilegen.ir.location import Location
-from tilegen.ir.types import DType
+from tilegen.ir.types import DType, as_dtype, spells_dtype
 from tilegen.language.custom import CustomWord
 from tilegen.language.functions import Macro
 from tilegen.language.operation import operation_name
-from tilegen.language.tensors import as_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,7 @@ def _bind(
     target, context.target = context.target, ""
     positional, keywords = _arguments(context, node)
     context.target = target
+    keywords = without_foreign_options(context, node, word, keywords)
     try:
         bound = signature.bind(*positional, **keywords)
     except TypeError as error:
@@ -223,7 +224,7 @@ def dtype_argument(context: Context, value: object, node: ast.expr) -> DType:
     Raises:
         ProgramError: for anything that names no dtype.
     """
-    if isinstance(value, DType | str):
+    if isinstance(value, str) or spells_dtype(value):
         try:
             return as_dtype(value)
         except TilegenError as error:

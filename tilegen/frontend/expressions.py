@@ -13,7 +13,9 @@ from tilegen.frontend import containers
 from tilegen.frontend.calls import call
 from tilegen.frontend.containers import python
 from tilegen.frontend.context import Context
+from tilegen.frontend.early_extents import bind_early
 from tilegen.frontend.extents import resolve
+from tilegen.frontend.foreign import remedy_for_word
 from tilegen.frontend.values import (
     BufferSlice,
     ConstExtent,
@@ -121,9 +123,12 @@ def _name(context: Context, node: ast.Name) -> object:
     frame = context.frame
     name = node.id
     try:
-        return resolve(context, context.find(name))
+        value = resolve(context, context.find(name))
     except KeyError:
         pass
+    else:
+        unbound = isinstance(value, ConstExtent) and not context.declaring
+        return bind_early(context, name, cast(ConstExtent, value)) if unbound else value
     if name in frame.expired:
         context.fail(
             node,
@@ -166,11 +171,8 @@ def _attribute(context: Context, node: ast.Attribute) -> object:
         )
     if isinstance(value, ModuleType) and value.__name__ == "tilegen.language" and name not in value.__all__:
         close = closest(name, value.__all__)
-        context.fail(
-            node,
-            f"the tile language has no word T.{name}",
-            f"did you mean T.{close[0]}?" if close else "the language reference lists its words",
-        )
+        remedy = f"did you mean T.{close[0]}?" if close else "the language reference lists its words"
+        context.fail(node, f"the tile language has no word T.{name}", remedy_for_word(name) or remedy)
     return python(context, node, getattr, value, name)
 
 

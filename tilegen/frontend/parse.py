@@ -182,7 +182,9 @@ class _Job:
         for name in self.dims:
             if name not in known:
                 has = f"it has {', '.join(dict.fromkeys(known))}" if known else "it has none"
-                raise TilegenError(f"{self.function.__name__} has no extent {name}; {has}")
+                own = [own for own in self.names if own not in walker.tensors]
+                parameters = f"; its parameters are {', '.join(own)}" if own else ""
+                raise TilegenError(f"{self.function.__name__} has no extent {name}; {has}{parameters}")
 
     def _bind_parameters(self, walker: Walker) -> dict[str, object]:
         """Binds what the caller gives; returns the generation-time parameters in the order of the signature."""
@@ -270,12 +272,13 @@ class _Job:
             tuple(state.annotations),
             state.location,
         )
+        extents = _launch_extents(walker)
         recorded = generation if self.style == "eager" else self.parameters
         return Program(
             _program_name(self.function),
             tuple(roles.get(buffer, buffer) for buffer in tensors),
             tuple(walker.scalars[name] for name in self.names if name in walker.scalars),
-            _launch_extents(walker),
+            tuple(extents),
             outputs,
             kernel,
             tuple((name, _quoted(value)) for name, value in recorded.items()),
@@ -284,13 +287,20 @@ class _Job:
             tuple(dict.fromkeys(walker.assumptions)),
             tuple(name for name in self.names if name in walker.scalars),
             tuple(name for name, const in walker.consts.items() if isinstance(const.value, int)),
+            tuple(extents.values()),
         )
 
 
-def _launch_extents(walker: Walker) -> tuple[Var, ...]:
-    """The dynamic extents: those of T.const names in T.const's order, then the others by first use."""
-    named = [const.value for const in walker.consts.values() if isinstance(const.value, Var)]
-    return tuple(dict.fromkeys([*named, *walker.extents.values()]))
+def _launch_extents(walker: Walker) -> dict[Var, str]:
+    """The dynamic extents, each with the program's own name of it: those of T.const names in T.const's order, then the
+    others by first use."""
+    extents: dict[Var, str] = {}
+    for name, const in walker.consts.items():
+        if isinstance(const.value, Var):
+            extents.setdefault(const.value, name)
+    for name, var in walker.extents.items():
+        extents.setdefault(var, name)
+    return extents
 
 
 def _settle(walker: Walker, body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], dict[Buffer, Buffer]]:

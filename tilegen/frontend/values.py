@@ -158,6 +158,13 @@ class KernelLaunch:
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenLayout:
+    """The layout that inference chooses for a shared tile: what TileLang's programs ask for as its swizzle."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True)
 class TensorDeclaration:
     """What T.Tensor returns inside a program: shape items as evaluated, and the places they were written at."""
 

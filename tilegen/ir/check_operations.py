@@ -102,11 +102,11 @@ def _check_same_shape(what: str, source: Region, target: Region, location: Locat
 def _check_copy(statement: Copy) -> None:
     source, target = statement.source, statement.target
     _check_same_shape("T.copy", source, target, statement.location)
-    if source.buffer.scope == target.buffer.scope == "global":
+    if source.buffer.scope == "global" and source.buffer == target.buffer:
         raise ProgramError(
             statement.location,
-            f"T.copy moves {source.buffer.name} to {target.buffer.name}, both in global memory",
-            remedy="copy through a fragment: T.copy to T.alloc_fragment(…), then on to the target",
+            f"T.copy moves a tile of {source.buffer.name} within {source.buffer.name}, where the two may overlap",
+            remedy="copy to a shared tile first, T.alloc_shared(…), then on to the target",
             related=declared(source.buffer, target.buffer),
         )
 

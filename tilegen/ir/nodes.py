@@ -369,3 +369,4 @@ class Program:
     assumptions: tuple[Assumption, ...] = ()
     arguments: tuple[str, ...] = ()  # what callers call the scalars
     fixed: tuple[str, ...] = ()  # T.const's names that have become integers
+    called: tuple[str, ...] = ()  # what the program calls its extents

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from tilegen.diagnostics import closest
+from tilegen.errors import TilegenError
 
 Kind = Literal["float", "int", "uint", "bool"]
 
 
+class _Named(type):
+    def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
+        """`DType(name)` is the known type of that name; more arguments make one."""
+        if len(arguments) == 1 and not keywords:
+            return as_dtype(arguments[0])
+        return super().__call__(*arguments, **keywords)
+
+
 @dataclass(frozen=True, slots=True)
-class DType:
-    """An element type: `bits` is its storage width."""
+class DType(metaclass=_Named):
+    """An element type: `bits` is its storage width. `DType("float16")` is the type of that name."""
 
     name: str
     bits: int
@@ -66,3 +77,33 @@ ALL = (
 BY_NAME = {dtype.name: dtype for dtype in ALL} | {
     "half": float16, "float": float32, "double": float64, "int": int32, "bf16": bfloat16, "fp16": float16,
 }  # fmt: skip
+
+
+def as_dtype(dtype: object) -> DType:
+    """The DType that a user's spelling means: a DType, a name, or a dtype of NumPy's or PyTorch's.
+
+    Raises:
+        TilegenError: for an unknown name.
+    """
+    if isinstance(dtype, DType):
+        return dtype
+    if isinstance(dtype, str):
+        name = dtype
+    elif isinstance(dtype, type):  # numpy.float16
+        name = dtype.__name__.rstrip("_")
+    else:
+        name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
+    if name in BY_NAME:
+        return BY_NAME[name]
+    close = closest(name, BY_NAME, 3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise TilegenError(f"unknown element type {name!r}{hint}")
+
+
+def spells_dtype(value: object) -> bool:
+    """Whether a value is an element type, or NumPy's, ml_dtypes' or PyTorch's spelling of one. Python's own types,
+    which name no width, are none."""
+    if isinstance(value, type):
+        return value.__module__ in ("numpy", "ml_dtypes")
+    kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__}
+    return isinstance(value, DType) or bool(kinds & {"numpy.dtype", "torch.dtype"})

@@ -26,6 +26,13 @@ from tilegen.ir.types import (
     uint32,
     uint64,
 )
+from tilegen.language.foreign import (
+    annotate_consumer_reg_alloc,
+    annotate_l2_hit_ratio,
+    annotate_producer_reg_dealloc,
+    disable_warp_group_reg_alloc,
+    no_set_max_nreg,
+)
 from tilegen.language.functions import Macro, PrimFunc, macro, prim_func
 from tilegen.language.kernel import (
     Kernel,
@@ -183,7 +190,10 @@ __all__ = [
     "alloc_local",
     "alloc_shared",
     "alloc_var",
+    "annotate_consumer_reg_alloc",
+    "annotate_l2_hit_ratio",
     "annotate_layout",
+    "annotate_producer_reg_dealloc",
     "asin",
     "assume",
     "atan",
@@ -206,6 +216,7 @@ __all__ = [
     "copy",
     "cos",
     "cosh",
+    "disable_warp_group_reg_alloc",
     "double",
     "dtype",
     "dynamic",
@@ -254,6 +265,7 @@ __all__ = [
     "max_value",
     "min",
     "min_value",
+    "no_set_max_nreg",
     "pow",
     "prim_func",
     "range",

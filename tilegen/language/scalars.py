@@ -9,9 +9,9 @@ from typing import Any
 
 from tilegen.errors import TilegenError
 from tilegen.ir import build
-from tilegen.ir.types import DType, float32
+from tilegen.ir.types import DType, as_dtype, float32
 from tilegen.language.operation import operation, outside_kernel
-from tilegen.language.tensors import SymbolicExtent, as_dtype
+from tilegen.language.tensors import SymbolicExtent
 
 FLOAT_FUNCTIONS = (
     "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos",
@@ -123,9 +123,9 @@ def min(*values: Any) -> Any:
 
 
 @operation
-def clamp(x: Any, low: Any, high: Any) -> Any:
-    """min(max(x, low), high)."""
-    return min(max(x, low), high)
+def clamp(x: Any, min_val: Any, max_val: Any) -> Any:
+    """min(max(x, min_val), max_val)."""
+    return min(max(x, min_val), max_val)
 
 
 @operation

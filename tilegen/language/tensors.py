@@ -6,39 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilegen.diagnostics import closest
 from tilegen.errors import TilegenError
 from tilegen.ir import build
 from tilegen.ir.expressions import BinaryOp, Const, Expr, Var
-from tilegen.ir.types import BY_NAME, DType, float32
+from tilegen.ir.types import DType, as_dtype, float32
 from tilegen.language.operation import operation, outside_kernel
 
 Extent = int | str | Expr
 DTypeLike = DType | str
-
-
-def as_dtype(dtype: object) -> DType:
-    """The DType that a user's spelling means: a DType, a name, or a dtype of NumPy, ml_dtypes or PyTorch.
-
-    Raises:
-        TilegenError: for an unknown name.
-    """
-    if isinstance(dtype, DType):
-        return dtype
-    if isinstance(dtype, str):
-        name = dtype
-    elif isinstance(dtype, type) and dtype.__module__ in (
-        "numpy",
-        "ml_dtypes",
-    ):  # numpy.float32, not a dtype object
-        name = dtype.__name__.rstrip("_")
-    else:
-        name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
-    if name in BY_NAME:
-        return BY_NAME[name]
-    close = closest(name, BY_NAME, 3)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    raise TilegenError(f"unknown element type {name!r}{hint}")
 
 
 class SymbolicExtent:

@@ -349,9 +349,9 @@ def facts_of(array: Any, argument: str) -> ArrayFacts:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array of some framework; NumPy's scalars are numbers."""
+    """Whether a value is an array of some framework; NumPy's scalars are numbers, and their types are none."""
     return (
-        not isinstance(value, (int, float, bool, str, numpy.generic))
+        not isinstance(value, (int, float, bool, str, type, numpy.generic))
         and hasattr(value, "shape")
         and hasattr(value, "dtype")
     )

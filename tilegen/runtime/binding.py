@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -156,6 +157,23 @@ def bind_shapes(manifest: Manifest, facts: Mapping[int, ArrayFacts], scalars: Ma
         ArgumentError: a wrong dtype, rank, shape, stride or alignment, or arrays on different devices.
         ContractError: a requirement of the emitted text that does not hold.
     """
+    try:
+        return _bound_shapes(manifest, facts, scalars)
+    except ArgumentError as error:
+        if not manifest.called:
+            raise
+        parts = (error.argument, error.expected, error.got, error.remedy)
+        raise type(error)(*(_as_called(part, manifest.called) for part in parts)) from None
+
+
+def _as_called(text: str, called: Mapping[str, str]) -> str:
+    """The text with the program's own names of extents."""
+    return re.sub(r"[A-Za-z_]\w*", lambda name: called.get(name[0], name[0]), text)
+
+
+def _bound_shapes(
+    manifest: Manifest, facts: Mapping[int, ArrayFacts], scalars: Mapping[str, Scalar]
+) -> Shapes:
     _check_devices(manifest, facts)
     extents: dict[str, int] = {}
     for position, array in facts.items():
@@ -169,14 +187,14 @@ def bind_shapes(manifest: Manifest, facts: Mapping[int, ArrayFacts], scalars: Ma
         _check_layout(manifest.tensors[position], array, environment)
     for requirement in manifest.requirements:
         if not _evaluate((requirement.condition,), environment)[0]:
-            known = ", ".join(
-                f"{name} = {environment[name]}" for name in formula_names(requirement.condition)
-            )
+            names = formula_names(requirement.condition)
+            known = ", ".join(f"{name} = {environment[name]}" for name in names)
+            fixed = ", ".join(f"'{name}': {environment[name]}" for name in names)
             raise ContractError(
                 _blamed(manifest, requirement.condition),
                 requirement.text,
                 known or "a call that breaks it",
-                "pad the array, or emit the kernel for these shapes (shapes that are given are compiled in)",
+                f"pad the array, or emit the kernel for these shapes: emit(dims={{{fixed}}})",
             )
     shapes = tuple(
         facts[position].shape if position in facts else _evaluate(tensor.shape, environment)

@@ -30,7 +30,7 @@ from tilegen.runtime.device_api import cuda_api
 from tilegen.runtime.errors import ArgumentError
 from tilegen.runtime.launch import Launcher
 from tilegen.runtime.loading import CurrentDevice, LoadedKernel, load
-from tilegen.runtime.profiler import Profiler
+from tilegen.runtime.profiler import Profiler, TensorSupplyType
 from tilegen.target import Target
 
 _CALL_LIMIT = 4096
@@ -230,9 +230,9 @@ class CompiledKernel:
         """The emitted text (TileLang's name for it)."""
         return self.source
 
-    def get_profiler(self) -> Profiler:
+    def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
         """Times this kernel and compares it with a reference, on random arrays."""
-        return Profiler(self)
+        return Profiler(self, supply=tensor_supply_type)
 
     def __call__(self, *arrays: Any, out: Any = None, stream: int | None = None, **scalars: Scalar) -> Any:
         """Runs the kernel on its inputs; outputs are allocated by the first array's framework, or are `out` (a tuple

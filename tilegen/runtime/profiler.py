@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
     from tilegen.runtime.compiled import CompiledKernel
 
 _FLUSH_BYTES = 256 << 20  # more than any L2 here
+
+
+class TensorSupplyType(Enum):
+    """What random arrays hold. Floats are standard normal (`Auto`, `Normal`, `Randn`), of -1 to 1 (`Uniform`) or
+    whole numbers from -2 to 2 (`Integer`); integers are 0 to 3. `Zero` and `One` are constant."""
+
+    Auto = "auto"
+    Integer = "integer"
+    Uniform = "uniform"
+    Normal = "normal"
+    Randn = "randn"
+    Zero = "zero"
+    One = "one"
 
 
 class ProfileError(TilegenError):
@@ -62,32 +76,53 @@ def _time(cupy: Any, stream: Any, function: Callable[[], Any], flush: Any) -> fl
 class Profiler:
     """Times one compiled kernel on random arrays, and holds it against a reference."""
 
-    def __init__(self, kernel: CompiledKernel, seed: int = 0) -> None:
+    def __init__(self, kernel: CompiledKernel, seed: int = 0, supply: TensorSupplyType | None = None) -> None:
         self._kernel = kernel
         self._seed = seed
+        self._supply = supply or TensorSupplyType.Auto
 
     def random_inputs(self, **extents: int) -> list[Any]:
-        """CuPy arrays for the tensors that the caller passes: standard normal, or small integers.
+        """CuPy arrays for the tensors that the caller passes; see `TensorSupplyType`.
 
         Raises:
-            ProfileError: when an extent that is open in the kernel is not given.
+            ProfileError: when an extent that is open in the kernel is not given, or one that it does not have is.
             DeviceError: no CuPy, or no GPU that it can use.
         """
+        manifest = self._kernel.manifest
+        values = self._extents(extents)
         cupy = import_cupy()
         require_gpu(cupy)
-        manifest = self._kernel.manifest
-        missing = [name for name in manifest.symbols if name not in extents]
-        if missing:
-            raise ProfileError(f"the extent {missing[0]} is open: pass {missing[0]}=…")
         generator = numpy.random.default_rng(self._seed)
         arrays = []
         from tilegen.runtime.binding import supplied
 
         for position in supplied(manifest):
             tensor = manifest.tensors[position]
-            shape = compile_formulas(tensor.shape, tuple(extents))(*extents.values())
-            arrays.append(cupy.asarray(_random(generator, shape, numpy_dtype(tensor.dtype))))
+            shape = compile_formulas(tensor.shape, tuple(values))(*values.values())
+            arrays.append(
+                cupy.asarray(random_array(generator, shape, numpy_dtype(tensor.dtype), self._supply))
+            )
         return arrays
+
+    def _extents(self, extents: Mapping[str, int]) -> dict[str, int]:
+        """The kernel's open extents by its own names.
+
+        Raises:
+            ProfileError: unless exactly these are given.
+        """
+        manifest = self._kernel.manifest
+        own = {manifest.called.get(symbol, symbol): symbol for symbol in manifest.symbols}
+        for name in own:
+            if name not in extents:
+                raise ProfileError(f"the extent {name} is open: pass {name}=…")
+        for name in extents:
+            if name not in own:
+                has = f"its open extents are {', '.join(own)}" if own else "it has no open extents"
+                raise ProfileError(
+                    f"{name} is neither an option nor an extent of {self._kernel.name}; {has}\n"
+                    f"  remedy: delete {name}=…"
+                )
+        return {own[name]: value for name, value in extents.items()}
 
     def do_bench(
         self,
@@ -98,6 +133,8 @@ class Profiler:
         **extents: int,
     ) -> float:
         """The median time in milliseconds of the kernel, or of `function` on the same inputs."""
+        if input_tensors is not None and extents:
+            raise ProfileError(f"input_tensors fix all extents\n  remedy: delete {next(iter(extents))}=…")
         inputs = list(input_tensors) if input_tensors is not None else self.random_inputs(**extents)
         timed = self._kernel if function is None else function
         return do_bench(lambda: timed(*inputs), warmup, rep)
@@ -124,9 +161,24 @@ def _tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def _random(
-    generator: numpy.random.Generator, shape: tuple[int, ...], dtype: numpy.dtype[Any]
+def random_array(
+    generator: numpy.random.Generator,
+    shape: tuple[int, ...],
+    dtype: numpy.dtype[Any],
+    supply: TensorSupplyType = TensorSupplyType.Auto,
 ) -> numpy.ndarray[Any, Any]:
-    if dtype.kind in "iu":
+    """An array that holds what `TensorSupplyType` says."""
+    match supply:
+        case TensorSupplyType.Zero:
+            return numpy.zeros(shape, dtype)
+        case TensorSupplyType.One:
+            return numpy.ones(shape, dtype)
+    if dtype.kind in "iub":
         return generator.integers(0, 4, shape).astype(dtype)
-    return generator.standard_normal(shape, dtype=numpy.float32).astype(dtype)
+    match supply:
+        case TensorSupplyType.Integer:
+            return generator.integers(-2, 3, shape).astype(dtype)
+        case TensorSupplyType.Uniform:
+            return generator.uniform(-1, 1, shape).astype(dtype)
+        case _:
+            return generator.standard_normal(shape, dtype=numpy.float32).astype(dtype)

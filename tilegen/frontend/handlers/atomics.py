@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 from tilegen.frontend.calls import WordCall, handles
-from tilegen.frontend.handlers.tiles import pair
+from tilegen.frontend.handlers.tiles import pair, tile
 from tilegen.frontend.stores import require_kernel
 from tilegen.frontend.values import BufferSlice
 from tilegen.ir import build
-from tilegen.ir.expressions import Load
-from tilegen.ir.nodes import AtomicElement, AtomicOp, AtomicTile, Buffer
+from tilegen.ir.expressions import Load, Var
+from tilegen.ir.nodes import AtomicElement, AtomicOp, AtomicTile, Buffer, ParallelFor
+from tilegen.ir.through_registers import element
+from tilegen.ir.types import int32
 
 
 @handles("atomic_add", "atomic_max", "atomic_min")
@@ -33,6 +35,27 @@ def _atomic(call: WordCall) -> None:
         context.emit(AtomicTile(op, regions[1], regions[0], call.location))
         return
     if not isinstance(target, Load):
-        call.fail("dst", "a single value updates a single element", "index every axis of the target")
+        _each_element(call, op)
+        return
     converted = build.cast(call.scalar("value"), target.buffer.dtype, call.location)
     context.emit(AtomicElement(op, target.buffer, target.indices, converted, call.location))
+
+
+def _each_element(call: WordCall, op: AtomicOp) -> None:
+    """One value for every element of a tile: a parallel loop of its own."""
+    context = call.context
+    if context.parallel_depth:
+        call.fail(
+            "dst",
+            "in T.Parallel a single value updates a single element",
+            "index every axis of the target, or move the operation out of the loop",
+        )
+    region = tile(call, "dst")
+    value = build.cast(call.scalar("value"), region.buffer.dtype, call.location)
+    variables = tuple(
+        Var(context.names.unique("ijkl"[axis % 4]), int32, "parallel", call.location)
+        for axis in range(len(region.tile))
+    )
+    update = AtomicElement(op, region.buffer, element(region, variables), value, call.location)
+    extents = tuple(build.const(extent) for extent in region.tile)
+    context.emit(ParallelFor(variables, extents, (update,), call.location))

@@ -8,8 +8,16 @@ from typing import Any, Literal, NoReturn
 from tilegen.frontend.calls import WordCall, dtype_argument, handles
 from tilegen.frontend.context import KernelState
 from tilegen.frontend.extents import fixing_remedy
+from tilegen.frontend.foreign import warn
 from tilegen.frontend.stores import require_kernel
-from tilegen.frontend.values import KernelLaunch, NamedInt, is_number, is_tile_value, number_to_const
+from tilegen.frontend.values import (
+    ChosenLayout,
+    KernelLaunch,
+    NamedInt,
+    is_number,
+    is_tile_value,
+    number_to_const,
+)
 from tilegen.frontend.variables import define
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr, Var
@@ -37,7 +45,13 @@ def _kernel(call: WordCall) -> object:
     context = call.context
     grid = call.arguments["grid"]
     if not 1 <= len(grid) <= 3:
-        call.fail("grid", f"a grid has one to three axes, not {len(grid)}")
+        call.fail(
+            "grid",
+            f"a grid has one to three axes, not {len(grid)}",
+            "one block is T.Kernel(1, threads=128)"
+            if not grid
+            else "join axes: T.Kernel(x, y * z) and index by // and %",
+        )
     extents = []
     for position, extent in enumerate(grid):
         node = call.node.args[position] if position < len(call.node.args) else call.node
@@ -94,7 +108,10 @@ def _alloc(call: WordCall) -> object:
     require_kernel(context, call.location, call.node, f"T.{call.word}")
     scope, spellings = _SCOPES[call.word]
     if call.arguments["scope"] not in spellings:
-        call.fail("scope", f"the scope of T.{call.word} is {spellings[0]!r}, not {call.arguments['scope']!r}")
+        scope = call.arguments["scope"]
+        call.fail(
+            "scope", f"the scope of T.{call.word} is {spellings[0]!r}, not {scope!r}", _scope_remedy(scope)
+        )
     shape = call.arguments["shape"]
     items = list(shape) if isinstance(shape, tuple | list) else [shape]
     extents = tuple(_extent(call, item) for item in items)
@@ -103,6 +120,16 @@ def _alloc(call: WordCall) -> object:
     buffer = Buffer(name, extents, dtype, scope, "none", None, call.location)
     _kernel_state(call).allocations.append(buffer)
     return buffer
+
+
+def _scope_remedy(scope: object) -> str:
+    """The words that allocate in a scope."""
+    if scope in ("local", "local.var"):
+        return "an array of each thread's own is T.alloc_local(shape, dtype), a scalar T.alloc_var(dtype)"
+    for word, (_, spellings) in _SCOPES.items():
+        if scope in spellings:
+            return f"T.{word} allocates there"
+    return "leave it out"
 
 
 def _extent(call: WordCall, item: object) -> Expr:
@@ -167,6 +194,13 @@ def _annotate_layout(call: WordCall) -> None:
     for buffer, layout in layouts.items():
         if not isinstance(buffer, Buffer) or buffer.scope != "shared":
             _refuse_layout(call, buffer)
+        if isinstance(layout, ChosenLayout) and layout.buffer == buffer:
+            warn(
+                call.context,
+                call.node,
+                f"tilegen chooses the swizzle of shared tiles itself: annotating {buffer.name} changes nothing",
+            )
+            continue
         for annotation in state.annotations:
             if annotation.buffer == buffer:
                 call.context.fail(

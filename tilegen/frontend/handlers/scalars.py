@@ -121,11 +121,11 @@ def _extreme(call: WordCall) -> object:
 
 @handles("clamp")
 def _clamp(call: WordCall) -> object:
-    result = _by_python(call, scalars.clamp, "x", "low", "high")
+    result = _by_python(call, scalars.clamp, "x", "min_val", "max_val")
     if result is not None:
         return result
-    at_least = build.binary("max", call.scalar("x"), call.scalar("low"), call.location)
-    return build.binary("min", at_least, call.scalar("high"), call.location)
+    at_least = build.binary("max", call.scalar("x"), call.scalar("min_val"), call.location)
+    return build.binary("min", at_least, call.scalar("max_val"), call.location)
 
 
 @handles("if_then_else", "Select")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 
 from tilegen.diagnostics import ProgramError
@@ -30,7 +31,8 @@ def _tensor(call: WordCall) -> object:
 
 @handles("const")
 def _const(call: WordCall) -> object:
-    names = [name.strip() for name in call.python("names", str, "a string such as 'M, N, K'").split(",")]
+    given = call.python("names", str, "a string such as 'M, N, K'").strip()
+    names = re.split(r"\s*,\s*|\s+", given)
     for name in names:
         if not name.isidentifier():
             call.fail("names", f"{name!r} is not an identifier", 'write T.const("M, N, K")')
