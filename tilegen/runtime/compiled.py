@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -321,14 +320,14 @@ class CompiledKernel:
         shapes = bind_shapes(manifest, facts, scalars)
         device = next(iter(facts.values())).device_index
         loaded = self._load(device)
-        resident = partial(
-            loaded.driver.resident_clusters,
-            loaded.function,
-            prod(manifest.cluster),
-            prod(manifest.block),
-            manifest.shared_bytes,
+        sizes = prod(manifest.cluster), prod(manifest.block), manifest.shared_bytes
+        call = bind_call(
+            manifest,
+            shapes,
+            scalars,
+            loaded.multiprocessors,
+            lambda: loaded.driver.resident_clusters(loaded.function, *sizes),
         )
-        call = bind_call(manifest, shapes, scalars, loaded.multiprocessors, resident)
         count = len(self._supplied)
         place = {position: index for index, position in enumerate(self._supplied)}
         place |= {position: count + i for i, position in enumerate((*self._allocated, *self._scratch))}
