@@ -9,7 +9,6 @@ from tilegen.ir.nodes import Gemm, Kernel, Rasterisation
 from tilegen.schedule.analysis import each_statement
 from tilegen.target import Target
 
-
 _MOST_ROWS = 8  # of tiles in a panel
 
 
