@@ -84,6 +84,19 @@ def test_only_accumulators_that_outlive_their_loop_are_held_behind_it() -> None:
     assert text.count("hold_accumulators(O_local[") == 1 and "hold_accumulators(S[" not in text
 
 
+def test_exponentials_are_one_instruction_each(require_tool: Callable[[str], None]) -> None:
+    """The library's exp2f compares, selects and adds around each, for results below the normal numbers."""
+    require_tool("hip")
+    tensor = T.Tensor((1, 1024, 2, 128), T.float16)
+    attention = load_kernel(f"{EXAMPLE.parent / 'attention.py'}:attention").emit(
+        tensor, tensor, tensor, target="gfx942"
+    )
+    assembly = compile_hip(attention.source, load_target("gfx942")).assembly
+    exponentials = len(re.findall(r"\bv_exp_f32", assembly))
+    assert exponentials >= 32
+    assert len(re.findall(r"\bv_cndmask_b32", assembly)) < exponentials / 2
+
+
 def test_the_launcher_requires_that_windows_reach_their_rows() -> None:
     """Offsets of 2 GiB and more mean "outside" to a buffer window."""
     requirements = {r.text: r.condition for r in emitted("gfx942", BLOCKS[0], "open").manifest.requirements}
