@@ -23,7 +23,7 @@ from tilegen.schedule.plan import Plan
 from tilegen.target import Target
 
 if TYPE_CHECKING:
-    from tilegen.lower.barriers import Meeting
+    from tilegen.lower.pending_touches import Meeting
 
 _LARGEST_INT = 2**31 - 1
 
