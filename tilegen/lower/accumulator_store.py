@@ -106,6 +106,12 @@ def share_storage(context: Context, name: str, layout: SharedLayout, over: tuple
     if not over:
         context.members.append(added)
         return
+    known = [member.name for member in context.members]
+    context.members += [  # else they would be declared behind it
+        shared_tiles.buffer_member(context, buffer, (1, Literal(1)))
+        for buffer in context.program.kernel.allocations
+        if buffer.name in over and buffer.name not in known
+    ]
     united: list[SharedMember] = []
     others: list[SharedMember] = []
     for member in context.members:
