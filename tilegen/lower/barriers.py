@@ -247,6 +247,7 @@ class _Placement:
 
     def leaf(self, statement: Stmt, pending: Pending) -> None:
         now_read, now_written = self._touches(statement)
+        now_read.update(dict.fromkeys(self._kept(statement), (None,)))
         through: Touches = dict.fromkeys(self._scratch(statement), (None,))
         asynchronous = reads_asynchronously(statement, self.decisions)
         tensors = self._tensors_touched(statement)
@@ -305,9 +306,16 @@ class _Placement:
     def _shared(self, buffers: tuple[Buffer, ...]) -> tuple[str, ...]:
         return tuple(b.name for b in buffers if b.scope == "shared" and self.tracked(b.name))
 
+    def _kept(self, statement: Stmt) -> tuple[str, ...]:
+        """Scratch buffers that a statement reads as an earlier one has filled them."""
+        exchanges = self.decisions.exchanges.get(statement) or {}
+        return tuple(exchanges[name].name for name in self.decisions.kept.get(statement) or ())
+
     def _scratch(self, statement: Stmt) -> tuple[str, ...]:
         """Scratch buffers that a statement fills, waits for, and reads."""
-        names = [buffer.name for buffer in (self.decisions.exchanges.get(statement) or {}).values()]
+        kept = self.decisions.kept.get(statement) or ()
+        exchanges = self.decisions.exchanges.get(statement) or {}
+        names = [buffer.name for name, buffer in exchanges.items() if name not in kept]
         if isinstance(statement, Reduce) and statement in self.decisions.partials:
             names.append(self.decisions.partials[statement])
         if isinstance(statement, AddPartials) and self.tracked(statement.partials.name):
