@@ -26,6 +26,7 @@ from tilegen.manifest import Manifest
 from tilegen.model.kernel import KernelModel
 from tilegen.schedule.add_partials import add_partials
 from tilegen.schedule.guard_masks import guard_masks
+from tilegen.schedule.kept_exchanges import kept_exchanges
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_kernel import plan_kernel
 from tilegen.target import Target, load_target
@@ -104,6 +105,7 @@ def _passes(
     decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
     program = add_partials(program, decisions)
     plan = plan_kernel(program, machine, decisions)
+    decisions.kept = kept_exchanges(program.kernel, decisions, plan)
     plan.reasons += remarks
     if hidden := hidden_tiles(program, plan):
         return _passes(renamed(program, hidden), machine, regenerate, whole_rows, remarks)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from clang_format_tool import clang_format
 
 from tilegen.emit.expressions import PrintError
 from tilegen.emit.printer import print_statements
@@ -159,3 +161,26 @@ def test_templates_get_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         text(Templated("copy.j2", (("items", (1,)),)))
     with pytest.raises(TilegenError, match="no template"):
         text(Templated("paste.j2", ()))
+
+
+def test_a_lambda_that_does_more_than_its_first_comment_says_has_it_inside(
+    require_tool: Callable[[str], None],
+) -> None:
+    """Comments that come first in a lambda, before a directive, have no indent that clang-format keeps."""
+    parts = [
+        part
+        for tile in "KV"
+        for part in (
+            Blank(),
+            Comment(f"T.copy({tile}[" + "b, " * 24 + f":], {tile}_shared)"),
+            ForC("i", Literal(0), Literal(8), (Expression(CallC(Name(f"load_{tile}"))),), unroll=8),
+        )
+    ]
+    one, both = (
+        text(Declare("auto", "load", Lambda((), tuple(body)), const=True), indent=2)
+        for body in (parts[1:3], parts[1:])
+    )
+    assert one.startswith("  // T.copy(K[")
+    assert both.startswith("  const auto load = [&]() {\n#pragma unroll 8\n    // T.copy(K[")
+    wrapped = f"void f() {{\n{both}\n}}\n"
+    assert clang_format(require_tool, wrapped) == wrapped

@@ -147,6 +147,9 @@ TILEGEN_DEVICE void wave_sync_lds() {
   __builtin_amdgcn_wave_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
+
+// v_exp_f32: CDNA ISA, "Vector ALU Operations"; relative error 2^-22, exp2(-inf) = 0
+TILEGEN_DEVICE float exp2_approx(float x) { return __builtin_amdgcn_exp2f(x); }
 // clang-format on
 
 // --------------------------------------------------------------------------------------------- device helpers
@@ -327,13 +330,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     // attention.py:71  m[i] = T.if_then_else((m[i] - m_old[i]) * scale_log2 > 8, m[i], m_old[i])
     m[0] = (m[0] - m_old[0]) * kScaleLog2 > 8.0f ? m[0] : m_old[0];
     // attention.py:73  alpha[i] = T.exp2((m_old[i] - m[i]) * scale_log2)
-    alpha[0] = exp2f((m_old[0] - m[0]) * kScaleLog2);
+    alpha[0] = exp2_approx((m_old[0] - m[0]) * kScaleLog2);
 
     // attention.py:75  S[i, n] = T.exp2(S[i, n] * scale_log2 - m[i] * scale_log2)
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni)
 #pragma unroll
-      for (int r = 0; r < 16; ++r) S[0][ni][r] = exp2f(S[0][ni][r] * kScaleLog2 - m[0] * kScaleLog2);
+      for (int r = 0; r < 16; ++r) S[0][ni][r] = exp2_approx(S[0][ni][r] * kScaleLog2 - m[0] * kScaleLog2);
 
     // attention.py:78  l[i] = l[i] * alpha[i] + l_block[i]
     l[0] *= alpha[0];

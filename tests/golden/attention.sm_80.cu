@@ -181,9 +181,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const half* V_shared_source =
       &V[i64(b) * kSK * kHKv * kD + i64(V_shared_row) * kHKv * kD + i64(h) * kD + V_shared_column];
   // Starts the loads of iteration j into a stage of the ring
-  // attention.py:63  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
   const auto load_tiles = [&](int stage, int j) {
 #pragma unroll
+    // attention.py:63  T.copy(K[b, j * block_N : (j + 1) * block_N, h // (H // H_kv), :], K_shared)
     for (int i = 0; i < 8; ++i)
       SM80_CP_ASYNC_CACHEGLOBAL::copy(
           &shared.K_shared[stage][K_shared_column / kSwizzleColumns][K_shared_row + 16 * i][K_shared_place],

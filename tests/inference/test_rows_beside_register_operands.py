@@ -20,4 +20,6 @@ def test_attention_takes_no_shared_memory_for_exchanges(target: str, threads: in
     emission = load_kernel(str(EXAMPLE)).emit(
         heads, keys, keys, target=target, block_M=64, block_N=64, num_stages=1, threads=threads
     )
-    assert emission.manifest.shared_bytes == 4 * 64 * 128 * 2, "Q, K, V and the strips that stage O"
+    assert emission.manifest.shared_bytes == 3 * 64 * 128 * 2, (
+        "Q, K, V; the strips that stage O lie over K and V"
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilegen.language as T
@@ -84,6 +85,19 @@ def test_only_accumulators_that_outlive_their_loop_are_held_behind_it() -> None:
     assert text.count("hold_accumulators(O_local[") == 1 and "hold_accumulators(S[" not in text
 
 
+def test_exponentials_are_one_instruction_each(require_tool: Callable[[str], None]) -> None:
+    """The library's exp2f compares, selects and adds around each, for results below the normal numbers."""
+    require_tool("hip")
+    tensor = T.Tensor((1, 1024, 2, 128), T.float16)
+    attention = load_kernel(f"{EXAMPLE.parent / 'attention.py'}:attention").emit(
+        tensor, tensor, tensor, target="gfx942"
+    )
+    assembly = compile_hip(attention.source, load_target("gfx942")).assembly
+    exponentials = len(re.findall(r"\bv_exp_f32", assembly))
+    assert exponentials >= 32
+    assert len(re.findall(r"\bv_cndmask_b32", assembly)) < exponentials / 2
+
+
 def test_the_launcher_requires_that_windows_reach_their_rows() -> None:
     """Offsets of 2 GiB and more mean "outside" to a buffer window."""
     requirements = {r.text: r.condition for r in emitted("gfx942", BLOCKS[0], "open").manifest.requirements}
@@ -133,3 +147,27 @@ def test_a_pipeline_says_what_its_hints_spread_and_where_its_loads_end() -> None
     text = attention.emit(target="gfx942", dims={"D": 128}).source
     moved = text[text.index("// every wave has read tile j") :]
     assert re.match(r".*\n\n +// Tile j \+ 1 to LDS, tile j \+ 2 to registers\n +store_K", moved)
+
+
+@pytest.mark.parametrize("num_stages", [0, 1])
+def test_without_a_pipeline_the_output_is_staged_over_the_operands_too(
+    require_tool: Callable[[str], None], num_stages: int
+) -> None:
+    require_tool("host_compiler")
+    emission = load_kernel(str(EXAMPLE)).emit(
+        T.Tensor((256, 128), T.float16),
+        T.Tensor((128, 128), T.float16),
+        target="gfx942",
+        block_M=256,
+        block_N=128,
+        block_K=64,
+        threads=256,
+        num_stages=num_stages,
+    )
+    assert emission.manifest.shared_bytes == 256 * 64 * 2 + 64 * 128 * 2
+    assert "lies over A_shared and B_shared" in emission.source
+    rng = np.random.default_rng(num_stages)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((256, 128), (128, 128)))
+    expected = np.maximum(a.astype(np.float32) @ b.astype(np.float32), 0)
+    found = emission.emulate(a, b, schedule="random", asynchronous="lazy", seed=num_stages)
+    assert np.linalg.norm(found - expected) <= 1e-3 * np.linalg.norm(expected)

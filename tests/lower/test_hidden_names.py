@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,28 @@ def test_names_of_the_form_of_constants(target: str) -> None:
     specs = {"kA": T.Tensor((130, 96), T.float16), "kB": T.Tensor((96, 136), T.float16)}
     text = generate(parse(constants_form, specs, {}), target).source
     assert ("kC__window" in text) == target.startswith("gfx")
+
+
+@tilegen.jit(target="sm_80")
+def scaled_rows(A, block: int = 256):
+    m, n = T.const("m, n")
+    A: T.Tensor((m, n), T.float16)
+    B = T.empty((m, n), T.float16)
+    with T.Kernel(T.ceildiv(n, block), m, threads=32) as (bx, v):
+        for c in T.Parallel(block):
+            B[v, bx * block + c] = A[v, bx * block + c] * 2
+    return B
+
+
+def test_the_text_gives_way_where_a_loop_of_its_own_would_hide_a_name() -> None:
+    source = scaled_rows.emit().source
+    assert "const int v = blockIdx.y;" in source and "int m, int n, cudaStream_t" in source
+    assert "for (int e = 0; e < 8; ++e)" in source
+    assert not re.search(r"\b[nv]_\b", source)
+
+
+def test_transposed_tiles_of_a_program_with_n(tmp_path: Path) -> None:
+    names = dict(zip(ROLES, ("A", "B", "D", "C", "m", "n", "bx", "acc", "by", "first", "k"), strict=True))
+    for target in ("gfx942", "sm_80", "sm_90a"):
+        source = generate(parse(named(tmp_path, "plain", names), {}, {}), target).source
+        assert "int m, int n, int K" in source and not re.search(r"\bn_\b", source)

@@ -51,7 +51,7 @@ def binary(op: str, left: Expr | float, right: Expr | float) -> Expr:
     [
         (binary("+", x, 1.0), "x + 1.0f", "x + 1.0f"),
         (binary("max", x, 0.0), "fmaxf(x, 0.0f)", "fmaxf(x, 0.0f)"),
-        (build.call("exp2", x), "exp2_approx(x)", "exp2f(x)"),
+        (build.call("exp2", x), "exp2_approx(x)", "exp2_approx(x)"),
         (build.call("exp", x), "expf(x)", "expf(x)"),
         (build.call("round", x), "rintf(x)", "rintf(x)"),
         (build.call("sigmoid", x), "1.0f / (1.0f + expf(-x))", "1.0f / (1.0f + expf(-x))"),

@@ -92,6 +92,7 @@ RULES: tuple[Rule, ...] = (
     Rule("block_sync_lds", context=_isa),
     Rule("wave_sync_lds", context=_isa),
     Rule("schedule", context=_masks),
+    Rule("exp2_approx", context=_isa),
     Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2")),), context=_isa),
     Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32",)))),
     Rule("count_in"),

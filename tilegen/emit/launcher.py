@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilegen.emit.contract_checks import any_of, contract_checks, in_64_bits, joined
 from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import Line, comment_lines
 from tilegen.emit.printer import print_statements
@@ -17,7 +18,6 @@ from tilegen.model.expressions import (
     Literal,
     Name,
     Operation,
-    Prefix,
     StaticCast,
     Ternary,
 )
@@ -27,7 +27,6 @@ from tilegen.model.transform import rewritten
 from tilegen.model.walk import names
 
 _STATIC_SHARED_BYTES = 48 * 1024  # more must be asked for: CUDA Programming Guide, "Compute Capabilities"
-_NEGATIONS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _GRID_LIMITS = {
     "cuda": ("0x7FFFFFFF", "0xFFFF", "0xFFFF"),
     "hip": ("0xFFFFFFFF / kThreads", "0xFFFF", "0xFFFF"),  # HIP counts the threads along an axis in 32 bits
@@ -60,12 +59,7 @@ def launcher_body(model: KernelModel) -> tuple[CStmt, ...]:
     dialect = dialect_of(model.language)
     grid = _Grid(model, dialect)
     refuse = Return(Name(f"{dialect.prefix}ErrorInvalidValue"))
-    statements: list[CStmt] = []
-    for remark in dict.fromkeys(("", *(requirement.remark for requirement in model.requirements))):
-        extents = [] if remark else _extent_checks(model)
-        checks = _without_implied([*extents, *_requirement_checks(model, remark)])
-        statements += [IfC(_any(checks), (refuse,), comment=remark)] if checks else []
-    statements += _alignment_checks(model, refuse)
+    statements = contract_checks(model, refuse)
     contract = len(statements)
     outputs = _clears(model, dialect, scratch=False)  # what no block adds to is 0 all the same
     statements += [Blank(), *grid.checked(_chain(outputs, dialect) if outputs else [])]
@@ -89,121 +83,6 @@ def _unused(model: KernelModel, statements: Sequence[CStmt]) -> list[CStmt]:
     used = set(names(tuple(statements)))
     given = (*(tensor.name for tensor in model.tensors), *(name for name, _ in model.scalars))
     return [Expression(StaticCast("void", Name(name))) for name in given if name not in used]
-
-
-def _any(conditions: Sequence[CExpr]) -> CExpr:
-    return _joined("||", conditions)
-
-
-def _joined(op: str, operands: Sequence[CExpr]) -> CExpr:
-    """a op b op …"""
-    total = operands[0]
-    for operand in operands[1:]:
-        total = Operation(op, total, operand)
-    return total
-
-
-# --------------------------------------------------------------------------------------------- contract
-
-
-def _extent_checks(model: KernelModel) -> list[CExpr]:
-    return [Operation("<", Name(extent), Literal(0)) for extent in model.extents]
-
-
-def _requirement_checks(model: KernelModel, remark: str) -> list[CExpr]:
-    return [
-        _negated(_widened(condition, model))
-        for requirement in model.requirements
-        if requirement.remark == remark
-        for condition in _conjuncts(requirement.condition)
-    ]
-
-
-def _without_implied(checks: Sequence[CExpr]) -> list[CExpr]:
-    """Each check once, without those that another one implies: x < 0 beside x <= 0, x > 9 beside x > 5."""
-    return [check for check in dict.fromkeys(checks) if not any(_implied(check, other) for other in checks)]
-
-
-def _implied(check: CExpr, other: CExpr) -> bool:
-    """Whether whatever fails `check` fails `other`, a stricter one."""
-    match check, other:
-        case Operation("<", x, Literal(0)), Operation("<=", y, Literal(0)):
-            return x == y
-        case Operation(">", x, Literal(int(a))), Operation(">", y, Literal(int(b))):
-            return x == y and a > b
-    return False
-
-
-def _conjuncts(condition: CExpr) -> list[CExpr]:
-    match condition:
-        case Operation("&&", left, right):
-            return [*_conjuncts(left), *_conjuncts(right)]
-        case _:
-            return [condition]
-
-
-def _negated(condition: CExpr) -> CExpr:
-    match condition:
-        case Operation(op, left, right) if op in _NEGATIONS:
-            return Operation(_NEGATIONS[op], left, right)
-        case Operation("&&", left, right):
-            return Operation("||", _negated(left), _negated(right))
-        case Operation("||", left, right):
-            return Operation("&&", _negated(left), _negated(right))
-        case Prefix("!", operand):
-            return operand
-        case _:
-            return Prefix("!", condition)
-
-
-def _alignment_checks(model: KernelModel, refuse: CStmt) -> list[CStmt]:
-    """One check for all tensors of an alignment: the union of their addresses has no bit below it."""
-    statements: list[CStmt] = []
-    wanted = {tensor.alignment for tensor in model.tensors if tensor.alignment > tensor.dtype.bits // 8}
-    for alignment in sorted(wanted, reverse=True):
-        aligned = [Name(tensor.name) for tensor in model.tensors if tensor.alignment == alignment]
-        addresses = _joined("|", [StaticCast("u64", name, functional=True) for name in aligned])
-        misaligned = Operation("!=", Operation("%", addresses, Literal(alignment)), Literal(0))
-        statements.append(IfC(misaligned, (refuse,)))
-    return statements
-
-
-def _widened(expression: CExpr, model: KernelModel) -> CExpr:
-    """The expression in 64 bits, where it multiplies extents."""
-    if not _multiplies_extents(expression, model):
-        return expression
-    return _in_64_bits(expression, model)
-
-
-def _in_64_bits(expression: CExpr, model: KernelModel) -> CExpr:
-    wide = "i64" if _compares_differences(expression) else "u64"
-    integers = (name for name, dtype in model.scalars if dtype.is_integer)
-    counts = (*model.extents, *integers, "multiprocessors", "clusters")
-    names = {count: StaticCast(wide, Name(count), functional=True) for count in counts}
-    return rewritten(expression, lambda node: names.get(node.name) if isinstance(node, Name) else None)
-
-
-def _compares_differences(expression: CExpr) -> bool:
-    """Whether a minimum or maximum is of a difference, which may be negative."""
-    return any(
-        isinstance(part, Operation) and part.op == "-"
-        for node in _parts(expression)
-        if isinstance(node, Ternary)
-        or (isinstance(node, CallC) and node.function in (Name("min"), Name("max")))
-        for part in _parts(node)
-    )
-
-
-def _multiplies_extents(expression: CExpr, model: KernelModel) -> bool:
-    computes = any(isinstance(part, Operation) and part.op in ("*", "+") for part in _parts(expression))
-    return computes and bool(model.extents)
-
-
-def _parts(expression: CExpr) -> list[CExpr]:
-    """The expression and what it is made of."""
-    found: list[CExpr] = []
-    rewritten(expression, found.append)
-    return found
 
 
 # --------------------------------------------------------------------------------------------- grid
@@ -290,7 +169,7 @@ class _Grid:
         return [*named, *self._declared(), *checks]
 
     def _named(self, name: str, count: CExpr) -> CStmt:
-        return Declare("u64", name, _without_min(_in_64_bits(count, self._model)), const=True)
+        return Declare("u64", name, _without_min(in_64_bits(count, self._model)), const=True)
 
     def _declared(self) -> list[CStmt]:
         return [self._named(name.name, extent) for name, extent, _ in self._variable()]
@@ -306,12 +185,12 @@ class _Grid:
             return [IfC(excess, (refuse,), comment="an int counts them, and up to a grid beyond the last")]
         limits = [limit for _, _, limit in self._variable()]
         tests = [Operation(">", count, Name(limit)) for count, limit in zip(counts, limits, strict=True)]
-        return [IfC(_any(tests), (refuse,), comment="more than a grid holds")]
+        return [IfC(any_of(tests), (refuse,), comment="more than a grid holds")]
 
     def _nothing_to_do(self) -> list[CStmt]:
         """Returns where there are no blocks."""
         empty = [Operation("==", count, Literal(0)) for count in self._counts()]
-        return [IfC(_any(empty), (Return(Name(f"{self._dialect.prefix}Success")),))] if empty else []
+        return [IfC(any_of(empty), (Return(Name(f"{self._dialect.prefix}Success")),))] if empty else []
 
     def configured(self) -> CExpr:
         """`name<<<blocks, threads, shared bytes, stream>>>`."""
@@ -351,7 +230,7 @@ def _clears(model: KernelModel, dialect: Dialect, scratch: bool) -> list[CExpr]:
         if tensor.zeroed and scratch == (tensor.role == "scratch"):
             element = CallC(Name("sizeof"), (Name(f"*{tensor.name}"),))
             factors = (element, *(extent for extent in tensor.shape if extent != Literal(1)))
-            size = _in_64_bits(_joined("*", factors), model)
+            size = in_64_bits(joined("*", factors), model)
             function = Name(f"{dialect.prefix}MemsetAsync")
             calls.append(CallC(function, (Name(tensor.name), Literal(0), size, Name("stream"))))
     return calls
@@ -411,6 +290,6 @@ def _arguments(model: KernelModel, dialect: Dialect) -> tuple[CExpr, ...]:
             case ScalarParameter(_, _, Name() as value):
                 arguments.append(value)
             case ScalarParameter(_, dtype, value):
-                wide = _without_min(_in_64_bits(value, model))
+                wide = _without_min(in_64_bits(value, model))
                 arguments.append(StaticCast(dialect.type_name(dtype), wide, functional=True))
     return tuple(arguments)

@@ -38,7 +38,8 @@ class LiteralError(TilegenError):
 
 
 def literal(value: int | float | bool, type_name: str) -> str:
-    """The constant as C++ source text; integers of unsigned types from 65,536 on are hexadecimal.
+    """The constant as C++ source text; integers of unsigned types from 65,536 on are hexadecimal, and an int that is
+    to be read so ("hex").
 
     Infinities and NaN are calls of the helpers `infinity()` and `not_a_number()`.
 
@@ -47,6 +48,8 @@ def literal(value: int | float | bool, type_name: str) -> str:
     """
     if isinstance(value, bool) or type_name == "bool":
         return "true" if value else "false"
+    if type_name == "hex":
+        return f"0x{value:X}"
     if type_name == "double":
         return _float_text(float(value), "double")
     if type_name == "float":

@@ -205,6 +205,10 @@ def _lambda(head: str, value: Lambda, comment: str, language: str, indent: int) 
         inner = inner[len(leading) :]
         if len(leading) == 1 and not comment and fits(opening, leading[0].comment, indent):
             comment, leading = leading[0].comment, []
+        if any(line.comment and not line.code for line in inner):
+            # Above the lambda they would seem to speak of all that it does.
+            inner = [inner[0], *leading, *inner[1:]]
+            leading = []
         above = [replace(line, indent=indent) for line in leading if not line.blank]
         return [*above, *_commented(opening, comment, indent), *inner, Line("};", "", indent)]
     return [*_commented(opening, comment, indent), *inner, Line("};", "", indent)]

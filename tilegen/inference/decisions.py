@@ -87,9 +87,10 @@ class Decisions:
     Copies, fills and atomic tiles are parallel loops over their tile. `scratch` are shared buffers that the program
     does not have: reductions across warps and exchanges between threads need them; their layouts are in `shared`.
     `exchanges` names the fragments whose elements an element-wise statement reads in other threads than those that
-    hold them, each with the scratch buffer that it passes through, `partials` the scratch buffer in which a reduction
-    across warps leaves partial results. `conflicts` counts the bank-conflict cycles
-    of one execution of every access to a shared buffer. `divisors` are known divisors of variables and extents;
+    hold them, each with the scratch buffer that it passes through, `kept` those of them that lie there already
+    (tilegen.schedule.kept_exchanges). `partials` names the scratch buffer in which a reduction across warps leaves
+    partial results. `conflicts` counts the bank-conflict cycles of one execution of every access to a shared buffer.
+    `divisors` are known divisors of variables and extents;
     `counters` are the variables, with their extents, of loops that index registers, which are unrolled for that.
     """
 
@@ -98,6 +99,7 @@ class Decisions:
     gemms: PerNode[Gemm, GemmDecision] = field(default_factory=PerNode)
     loops: PerNode[ParallelFor | Copy | Fill | AtomicTile, Fragment] = field(default_factory=PerNode)
     exchanges: PerNode[Stmt, dict[str, Buffer]] = field(default_factory=PerNode)
+    kept: PerNode[Stmt, tuple[str, ...]] = field(default_factory=PerNode)
     partials: PerNode[Reduce, str] = field(default_factory=PerNode)
     scratch: list[Buffer] = field(default_factory=list)
     conflicts: dict[str, int] = field(default_factory=dict)

@@ -106,6 +106,12 @@ def share_storage(context: Context, name: str, layout: SharedLayout, over: tuple
     if not over:
         context.members.append(added)
         return
+    known = [member.name for member in context.members]
+    context.members += [  # else they would be declared behind it
+        shared_tiles.buffer_member(context, buffer, (1, Literal(1)))
+        for buffer in context.program.kernel.allocations
+        if buffer.name in over and buffer.name not in known
+    ]
     united: list[SharedMember] = []
     others: list[SharedMember] = []
     for member in context.members:
@@ -127,26 +133,27 @@ def _write_strip(
     dtype = copy.target.buffer.dtype
     elements = part.register_shape[-1]
     vectors = part.register_shape[0]
-    v: CExpr = Name("v") if vectors > 1 else Literal(0)
+    each, e = context.local("v", "vector"), context.local("e", "element")
+    v: CExpr = Name(each) if vectors > 1 else Literal(0)
     units = scaled(part, 1, elements)
     row = coordinate(units, 0, (v, Literal(0)), context.threads)
     chunk = coordinate(units, 1, (v, Literal(0)), context.threads)
     vector = vector_type(dtype, elements, "hip")
     flat = SharedLayout(layout.shape[1:], layout.dtype, layout.group, layout.xors, layout.padding)
     element = lds_tile.place(_strip_tile(context, name), flat, Name("row"), chunk)
-    index = c.add(c.mul(elements, c.add(c.mul(vectors, strip), v)), Name("e"))
+    index = c.add(c.mul(elements, c.add(c.mul(vectors, strip), v)), Name(e))
     value = _register(context, copy, mi, index)
     if copy.source.buffer.dtype != dtype:
         value = StaticCast(type_name(dtype, "hip"), value)
     body: tuple[CStmt, ...] = (
         Declare("int", "row", row, const=True),
         Declare(vector, "columns"),
-        ForC("e", Literal(0), Literal(elements), (AssignC(c.index("columns", "e"), value),), unroll=True),
+        ForC(e, Literal(0), Literal(elements), (AssignC(c.index("columns", e), value),), unroll=True),
         AssignC(as_vector(element, dtype, elements, "hip"), Name("columns")),
     )
     if vectors == 1:
         return Scope(body)
-    return ForC("v", Literal(0), Literal(vectors), body, unroll=True)
+    return ForC(each, Literal(0), Literal(vectors), body, unroll=True)
 
 
 def _register(context: Context, copy: Copy, mi: CExpr, index: CExpr) -> CExpr:

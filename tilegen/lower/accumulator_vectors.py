@@ -46,6 +46,7 @@ class AccumulatorVectors:
     def add(self, place: Place) -> list[CStmt]:
         """Loads another vector and adds it."""
         dtype = self.buffer.dtype
+        v = self.context.local("v", "e", "element")
         return [
             Declare(
                 type_name(dtype, self.context.target.language),
@@ -55,10 +56,10 @@ class AccumulatorVectors:
             ),
             self._move(c.index("partial", 0), place(self._vector())),
             ForC(
-                "v",
+                v,
                 Literal(0),
                 Literal(self.width),
-                (AssignC(self._element(Name("v")), c.index("partial", "v"), "+="),),
+                (AssignC(self._element(Name(v)), c.index("partial", v), "+="),),
                 unroll=True,
             ),
         ]

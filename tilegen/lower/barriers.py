@@ -8,14 +8,11 @@ its own. Loops are walked until nothing changes, so that the end of an iteration
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TypeVar
 
 from tilegen.inference.decisions import Decisions, PerNode
-from tilegen.inference.fragment import Fragment
-from tilegen.inference.loops import Access, Loop, as_loop
+from tilegen.inference.loops import as_loop
 from tilegen.inference.operations import registered
-from tilegen.ir.expressions import Const, Expr, Load, Var
+from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import (
     AddPartials,
     AddParts,
@@ -32,10 +29,9 @@ from tilegen.ir.nodes import (
     Stmt,
     SyncThreads,
 )
-from tilegen.ir.traversal import free_vars, substitute
-from tilegen.ir.walk import subexpressions
 from tilegen.lower.context import Context
 from tilegen.lower.matrix_store import matrices_of
+from tilegen.lower.pending_touches import Meeting, Pending, Touches, buffers_met, join_touches, touch_of
 from tilegen.lower.tensor_touches import Tensors, TensorTouches, tensors_of
 from tilegen.lower.words import settled
 from tilegen.model import build as c
@@ -44,76 +40,6 @@ from tilegen.schedule.analysis import each_statement, loaded, reads, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_multistage import staged_copies
 from tilegen.target import Target
-
-Touch = tuple[Fragment, tuple[Expr, ...]] | None
-"""Which thread touches which element: the partition of the loop and the indices over its variables, called by their
-position; None where that is not known, or where several threads touch an element."""
-Touches = dict[str, tuple[Touch, ...]]  # by buffer
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Meeting:
-    """A barrier: what threads have `written` and `read` by then, which is why they must meet; with `fence` their stores
-    become visible to tensor cores, too."""
-
-    fence: bool = False
-    written: tuple[str, ...] = ()
-    read: tuple[str, ...] = ()
-
-    def joined(self, other: Meeting | None) -> Meeting:
-        """With the reasons of another one."""
-        if other is None:
-            return self
-        written = tuple(dict.fromkeys((*other.written, *self.written)))
-        return Meeting(self.fence, written, tuple(dict.fromkeys((*other.read, *self.read))))
-
-
-@dataclass(slots=True)
-class _Pending:
-    """How shared buffers and tensors were touched since the last barrier; `unfenced` are those that threads wrote since
-    the last barrier with a proxy fence."""
-
-    written: Touches = field(default_factory=dict)
-    read: Touches = field(default_factory=dict)
-    unfenced: dict[str, None] = field(default_factory=dict)
-    tensors: TensorTouches = field(default_factory=dict)
-
-    @property
-    def touched(self) -> bool:
-        return bool(self.written or self.read or self.unfenced or self.tensors)
-
-    def copy(self) -> _Pending:
-        return _Pending(dict(self.written), dict(self.read), dict(self.unfenced), dict(self.tensors))
-
-    def join(self, other: _Pending) -> None:
-        _join(self.written, other.written)
-        _join(self.read, other.read)
-        self.unfenced.update(other.unfenced)
-        _join(self.tensors, other.tensors)
-
-    def clear(self, fenced: bool = False) -> None:
-        self.written.clear()
-        self.read.clear()
-        self.tensors.clear()
-        if fenced:
-            self.unfenced.clear()
-
-
-def _join(into: dict[str, tuple[T, ...]], more: dict[str, tuple[T, ...]]) -> None:
-    for name, touches in more.items():
-        into[name] = tuple(dict.fromkeys((*into.get(name, ()), *touches)))
-
-
-def _met(earlier: Touches, *now: Touches) -> tuple[str, ...]:
-    """The buffers of which some thread may touch an element that another one touched."""
-    found = (
-        name
-        for touched in now
-        for name, touches in touched.items()
-        if any(one is None or one != other for one in touches for other in earlier.get(name, ()))
-    )
-    return tuple(dict.fromkeys(found))
 
 
 def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
@@ -158,7 +84,7 @@ def place_barriers(
         for loop, _ in plan.stages.items():
             filled = [copy.target.buffer.name for copy in staged_copies(kernel, loop, decisions)]
             placement.rings[loop] = dict.fromkeys(filled, (None,))
-    pending = _Pending()
+    pending = Pending()
     placement.block(body, pending)
     if plan.persistent:
         placement.block(body, pending)
@@ -220,11 +146,11 @@ class _Placement:
         self.rings: PerNode[For, Touches] = PerNode()
         self.barriers: PerNode[Stmt, Meeting] = PerNode()
 
-    def block(self, statements: tuple[Stmt, ...], pending: _Pending) -> None:
+    def block(self, statements: tuple[Stmt, ...], pending: Pending) -> None:
         for statement in statements:
             self.statement(statement, pending)
 
-    def statement(self, statement: Stmt, pending: _Pending) -> None:
+    def statement(self, statement: Stmt, pending: Pending) -> None:
         if isinstance(statement, If):
             self.condition(statement, pending)
         match statement:
@@ -241,29 +167,29 @@ class _Placement:
                 pending.clear()
             case For() if statement in self.rings:
                 ring = self.rings[statement]
-                self.meet(statement, Meeting(read=_met(pending.read, ring)), pending)
+                self.meet(statement, Meeting(read=buffers_met(pending.read, ring)), pending)
                 skipped = pending.copy()
                 # Each iteration begins with the barrier behind which its tile has landed.
                 pending.clear(fences_proxy(statement, self.decisions))
                 self.block(statement.body, pending)
                 if not _runs(statement):
                     pending.join(skipped)
-                _join(pending.read, ring)
+                join_touches(pending.read, ring)
             case For() | Persistent():
                 self.loop(statement, pending)
             case _:
                 self.leaf(statement, pending)
 
-    def condition(self, statement: If, pending: _Pending) -> None:
+    def condition(self, statement: If, pending: Pending) -> None:
         """What every thread reads to see which way it goes."""
         now: Touches = {b.name: (None,) for b in loaded(statement.condition) if self._is_shared(b)}
         tensors = self.tensors.evaluated(statement.condition)
         written, read = self._tensors_met(pending.tensors, tensors)
-        self.meet(statement, Meeting(False, (*_met(pending.written, now), *written), read), pending)
-        _join(pending.read, now)
-        _join(pending.tensors, tensors)
+        self.meet(statement, Meeting(False, (*buffers_met(pending.written, now), *written), read), pending)
+        join_touches(pending.read, now)
+        join_touches(pending.tensors, tensors)
 
-    def meet(self, statement: Stmt, meeting: Meeting, pending: _Pending) -> None:
+    def meet(self, statement: Stmt, meeting: Meeting, pending: Pending) -> None:
         """A barrier before the statement if there is a reason for it, now or when it was seen before."""
         before = self.barriers.get(statement)
         if before is not None or meeting.written or meeting.read:
@@ -281,7 +207,7 @@ class _Placement:
     def _is_shared(self, buffer: Buffer) -> bool:
         return buffer.scope == "shared" and self.tracked(buffer.name)
 
-    def loop(self, loop: For | Persistent, pending: _Pending) -> None:
+    def loop(self, loop: For | Persistent, pending: Pending) -> None:
         if self.hoists and isinstance(loop, For) and pending.touched:
             self.before_loop(loop, pending)
         before = pending.copy()
@@ -293,10 +219,10 @@ class _Placement:
         pending.join(again)
         pending.join(before)
 
-    def before_loop(self, loop: For, pending: _Pending) -> None:
+    def before_loop(self, loop: For, pending: Pending) -> None:
         """A barrier in front of a loop in place of those in it that only what stands before it makes necessary: one for
         all iterations."""
-        own = self.barriers_of(loop, _Pending())
+        own = self.barriers_of(loop, Pending())
         added = [(at, fence) for at, fence in self.barriers_of(loop, pending).items() if at not in own]
         before = self.barriers.get(loop)
         fenced = any(meeting.fence for _, meeting in added) or (before is not None and before.fence)
@@ -305,7 +231,7 @@ class _Placement:
             together = together.joined(meeting)
         self.meet(loop, together, pending)
 
-    def barriers_of(self, loop: For, pending: _Pending) -> PerNode[Stmt, Meeting]:
+    def barriers_of(self, loop: For, pending: Pending) -> PerNode[Stmt, Meeting]:
         """The barriers in a loop that begins so."""
         found, self.barriers = self.barriers, self.barriers.copy()
         self.hoists = False  # a trial: where barriers of inner loops stand is seen when they are placed
@@ -319,23 +245,24 @@ class _Placement:
         finally:
             self.barriers, self.hoists = found, True
 
-    def leaf(self, statement: Stmt, pending: _Pending) -> None:
+    def leaf(self, statement: Stmt, pending: Pending) -> None:
         now_read, now_written = self._touches(statement)
+        now_read.update(dict.fromkeys(self._kept(statement), (None,)))
         through: Touches = dict.fromkeys(self._scratch(statement), (None,))
         asynchronous = reads_asynchronously(statement, self.decisions)
         tensors = self._tensors_touched(statement)
         written, read = self._tensors_met(pending.tensors, tensors)
         unfenced = [name for name in now_read if asynchronous and name in pending.unfenced]
-        written = (*_met(pending.written, now_read, now_written, through), *unfenced, *written)
-        read = (*_met(pending.read, now_written, through), *read)
+        written = (*buffers_met(pending.written, now_read, now_written, through), *unfenced, *written)
+        read = (*buffers_met(pending.read, now_written, through), *read)
         self.meet(statement, Meeting(asynchronous, written, read), pending)
         if through:
             pending.clear()  # the statement has a barrier of its own, between filling its scratch and reading it
-            _join(pending.read, through)
-        _join(pending.read, now_read)
-        _join(pending.written, now_written)
+            join_touches(pending.read, through)
+        join_touches(pending.read, now_read)
+        join_touches(pending.written, now_written)
         pending.unfenced.update(dict.fromkeys(now_written))
-        _join(pending.tensors, tensors)
+        join_touches(pending.tensors, tensors)
 
     def _tensors_touched(self, statement: Stmt) -> TensorTouches:
         """How a statement reads and writes the tensors that the kernel writes."""
@@ -362,12 +289,12 @@ class _Placement:
         for access in loop.accesses:
             if access.buffer.scope != "shared" or not self.tracked(access.buffer.name):
                 continue
-            own = None if by_matrices and access.kind == "store" else _touch(loop, partition, access)
+            own = None if by_matrices and access.kind == "store" else touch_of(loop, partition, access)
             touch: Touches = {access.buffer.name: (own,)}
             if access.kind != "store":
-                _join(found[0], touch)
+                join_touches(found[0], touch)
             if access.kind != "load":
-                _join(found[1], touch)
+                join_touches(found[1], touch)
         return found
 
     def carried(self, statement: Stmt) -> bool:
@@ -379,9 +306,16 @@ class _Placement:
     def _shared(self, buffers: tuple[Buffer, ...]) -> tuple[str, ...]:
         return tuple(b.name for b in buffers if b.scope == "shared" and self.tracked(b.name))
 
+    def _kept(self, statement: Stmt) -> tuple[str, ...]:
+        """Scratch buffers that a statement reads as an earlier one has filled them."""
+        exchanges = self.decisions.exchanges.get(statement) or {}
+        return tuple(exchanges[name].name for name in self.decisions.kept.get(statement) or ())
+
     def _scratch(self, statement: Stmt) -> tuple[str, ...]:
         """Scratch buffers that a statement fills, waits for, and reads."""
-        names = [buffer.name for buffer in (self.decisions.exchanges.get(statement) or {}).values()]
+        kept = self.decisions.kept.get(statement) or ()
+        exchanges = self.decisions.exchanges.get(statement) or {}
+        names = [buffer.name for name, buffer in exchanges.items() if name not in kept]
         if isinstance(statement, Reduce) and statement in self.decisions.partials:
             names.append(self.decisions.partials[statement])
         if isinstance(statement, AddPartials) and self.tracked(statement.partials.name):
@@ -396,13 +330,3 @@ def _runs(loop: For) -> bool:
             return start < stop
         case _:
             return False
-
-
-def _touch(loop: Loop, partition: Fragment, access: Access) -> Touch:
-    if partition.replication > 1:
-        return None
-    places = {name: Var(f"%{axis}", role="parallel") for axis, name in enumerate(loop.names)}
-    indices = tuple(substitute(index, places) for index in access.indices)
-    known = all(name.startswith("%") for index in indices for name in free_vars(index))
-    plain = not any(isinstance(part, Load) for index in indices for part in subexpressions(index))
-    return (partition, indices) if known and plain else None

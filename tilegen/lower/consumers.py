@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from tilegen.inference.decisions import PerNode
-from tilegen.ir.nodes import AtomicTile, Buffer, Copy, For, Gemm, If, Persistent, Stmt
+from tilegen.ir.nodes import AtomicTile, Copy, For, Gemm, If, Persistent, Stmt
 from tilegen.lower import rings
 from tilegen.lower.context import Context
 from tilegen.lower.gemm_wgmma import lower_gemm
@@ -22,6 +22,7 @@ from tilegen.lower.scalar import scalar
 from tilegen.lower.shared_hazards import SharedHazards
 from tilegen.lower.skewed_loop import lower_skewed
 from tilegen.lower.statements import after_loop, quoted, remark
+from tilegen.lower.tensor_core_groups import Group, lagging, readers_of, reads_last, shared_names
 from tilegen.lower.tiles import cluster_constant, persistent_tiles
 from tilegen.lower.tma_store import lower_staged_store, warpgroup_sync
 from tilegen.lower.uniform import uniform_load
@@ -29,27 +30,12 @@ from tilegen.lower.words import listed
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
-from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.analysis import reads, writes
 from tilegen.schedule.interleave import Interleaving, find_interleaving
 from tilegen.schedule.plan import HandOver
 from tilegen.schedule.skew import find_skew
 
 Lower = Callable[[Context, Stmt], list[CStmt]]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A committed tensor-core group: what it holds until it is waited for."""
-
-    gemm: Gemm
-    releases: tuple[HandOver, ...]
-
-    @property
-    def registers(self) -> tuple[str, ...]:
-        names = [self.gemm.c.buffer.name]
-        if self.gemm.a.buffer.scope == "fragment":
-            names.append(self.gemm.a.buffer.name)
-        return tuple(names)
 
 
 @dataclass(slots=True)
@@ -78,7 +64,7 @@ class Consumers:
                 continue
             if self.interleaving is not None and self.interleaving.produces(statement):
                 continue  # part of its gemm
-            last = [h for h in mine if self.refilled(h) and _last_reader(statements, position, h)]
+            last = [h for h in mine if self.refilled(h) and reads_last(statements, position, h)]
             if isinstance(statement, For) and statement.kind == "pipelined":
                 # How often it runs is counted beside what that follows from, before any tile is waited for.
                 declared, head = rings.trip_count(self.context, statement, loop_head(self.context, statement))
@@ -128,14 +114,14 @@ class Consumers:
         """Whether only tensor cores read the hand-over's tiles in a statement, and do so in any case: who waits for
         them needs nobody else. Where they may have nothing to do, a thread could let the stage go before another has
         seen it filled."""
-        readers = _readers((statement,), hand_over)
+        readers = readers_of((statement,), hand_over)
         return self.multiplies((statement,)) and all(self.by_wgmma(one) for one in readers)
 
     def being_read(self, statements: tuple[Stmt, ...], hand_over: HandOver) -> bool:
         """Whether threads that have not met since may still read the hand-over's tiles in these statements: who waits
         for a wgmma that comes later does not wait for them."""
         pending = any(name in self.hazards.read_rings for name in hand_over.buffers)
-        return pending and not all(self.by_wgmma(one) for one in _readers(statements, hand_over))
+        return pending and not all(self.by_wgmma(one) for one in readers_of(statements, hand_over))
 
     def by_wgmma(self, statement: Stmt) -> bool:
         return isinstance(statement, Gemm) and self.context.decisions.gemms[statement].family == "wgmma"
@@ -215,9 +201,9 @@ class Consumers:
                 needed = position
         if needed >= 0:
             out += self.settle(needed + 1)
-        under_way = _shared(tuple(b for g in self.outstanding for b in reads(g.gemm)))
+        under_way = shared_names(tuple(b for g in self.outstanding for b in reads(g.gemm)))
         if self.hazards.threaten(statement, under_way):
-            if any(name in under_way for name in _shared(writes(statement))):
+            if any(name in under_way for name in shared_names(writes(statement))):
                 out += self.settle(len(self.outstanding))
             out += self.hazards.meet(statement, under_way)
         return out
@@ -304,17 +290,17 @@ class Consumers:
         if skew is not None:
             return [*out, *lower_skewed(self, loop, head, skew)]
         self.interleaving = find_interleaving(loop, self.context.decisions, self.context.plan)
-        lagging = self.lags(loop)
+        late = lagging(loop, self.interleaving, self.context.decisions, self.context.plan)
         out += self.context.title(loop)
         out += [
             Declare("int", _released(h), Literal(0), comment="the stage whose wgmma may still read it")
-            for h in lagging
+            for h in late
         ]
         before, skipped = self.hazards.state(), self.hazards.fork()
         self.waited.clear()
         body = self.block(loop.body)
         ran = c.operation(">", loop_variable(self.context, loop), head.start)
-        if lagging or self.interleaving is not None:
+        if late or self.interleaving is not None:
             if self.interleaving is None:  # else what is under way belongs to this iteration
                 self.context.primitive("warpgroup_wait")
                 count = len(self.outstanding)
@@ -324,7 +310,7 @@ class Consumers:
                         comment="the previous stage has been read",
                     )
                 ]
-            for hand_over in lagging:
+            for hand_over in late:
                 body += self.release(hand_over, Name(_released(hand_over)), ran)
                 body.append(AssignC(Name(_released(hand_over)), self.state(hand_over, "stage")))
                 body += rings.advance(self.context, hand_over)
@@ -335,10 +321,10 @@ class Consumers:
         if not head.runs:
             self.hazards.join(skipped)
         out.append(ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment))
-        if lagging or self.interleaving is not None:
+        if late or self.interleaving is not None:
             out.append(Expression(c.call("warpgroup_wait", template=(0,))))
             runs = None if head.runs else head.condition
-            for hand_over in lagging:
+            for hand_over in late:
                 out += self.release(hand_over, Name(_released(hand_over)), runs)
             for gemm in loop.body:
                 if isinstance(gemm, Gemm):
@@ -346,41 +332,6 @@ class Consumers:
         self.interleaving = None
         self.waited.clear()
         return out
-
-    def lags(self, loop: For) -> list[HandOver]:
-        """The loop's hand-overs, where all are read by tensor cores alone and only gemms touch the accumulators; beside
-        interleaved work those that its gemm is the last to read."""
-        mine = [h for h in self.context.plan.hand_overs if h.loop is loop]
-        if self.interleaving is not None:
-            at = next(at for at, s in enumerate(loop.body) if s is self.interleaving.gemm)
-            return [h for h in mine if _last_reader(loop.body, at, h)]
-        gemms = [s for s in loop.body if isinstance(s, Gemm)]
-        if not gemms or any(self.context.decisions.gemms[g].family != "wgmma" for g in gemms):
-            return []
-        if any(h.stages == 1 for h in mine):  # the only stage is needed again at once
-            return []
-        operands = _shared(tuple(region.buffer for g in gemms for region in (g.a, g.b)))
-        if any(name in operands for s in each_statement(loop.body) for name in self.stored(s)):
-            return []
-        registers = {name for g in gemms for name in Group(g, ()).registers}
-        for statement in each_statement(loop.body):
-            if isinstance(statement, Gemm) or self.is_load(statement):
-                continue
-            touched = [buffer.name for buffer in (*reads(statement), *writes(statement))]
-            if any(name in registers for name in touched):
-                return []
-            if any(name in h.buffers for h in mine for name in touched):
-                return []
-        if any(g.a.buffer.scope == "fragment" for g in gemms):
-            return []
-        return mine
-
-    def stored(self, statement: Stmt) -> tuple[str, ...]:
-        """Shared buffers that threads themselves write."""
-        return () if self.is_load(statement) else _shared(writes(statement))
-
-    def is_load(self, statement: Stmt) -> bool:
-        return isinstance(statement, Copy) and self.context.plan.hand_over_of(statement) is not None
 
 
 def shares_loads(context: Context, hand_over: HandOver) -> bool:
@@ -390,27 +341,6 @@ def shares_loads(context: Context, hand_over: HandOver) -> bool:
 
 def _released(hand_over: HandOver) -> str:
     return f"{hand_over.name}_released" if hand_over.name else "released"
-
-
-def _shared(buffers: tuple[Buffer, ...]) -> tuple[str, ...]:
-    return tuple(buffer.name for buffer in buffers if buffer.scope == "shared")
-
-
-def _readers(statements: tuple[Stmt, ...], hand_over: HandOver) -> list[Stmt]:
-    """What reads the hand-over's tiles, control flow aside."""
-    return [
-        one
-        for one in each_statement(statements)
-        if not isinstance(one, For | If | Persistent)
-        and any(buffer.name in hand_over.buffers for buffer in reads(one))
-    ]
-
-
-def _last_reader(statements: tuple[Stmt, ...], position: int, hand_over: HandOver) -> bool:
-    """Whether no later statement of the body reads the hand-over's buffers, and this one does."""
-    later = [b.name for s in statements[position + 1 :] for b in reads(s)]
-    here = [b.name for b in reads(statements[position])]
-    return any(n in hand_over.buffers for n in here) and not any(n in hand_over.buffers for n in later)
 
 
 def loop_variable(context: Context, loop: For) -> CExpr:

@@ -23,7 +23,7 @@ from tilegen.schedule.plan import Plan
 from tilegen.target import Target
 
 if TYPE_CHECKING:
-    from tilegen.lower.barriers import Meeting
+    from tilegen.lower.pending_touches import Meeting
 
 _LARGEST_INT = 2**31 - 1
 
@@ -58,6 +58,7 @@ class Context:
         default_factory=dict
     )  # of the loops being lowered, by the hand-overs they fill
     taken: dict[str, None] = field(default_factory=dict)
+    spoken: frozenset[str] = frozenset()  # names of the program, but those of parallel loops' variables
     quoted: dict[tuple[int, str], None] = field(default_factory=dict)
     initial: PerNode[Fill, bool] = field(default_factory=PerNode)  # fills that declarations do
     parts: PerNode[Stmt, str] = field(default_factory=PerNode)  # statements that begin a part of the kernel
@@ -107,6 +108,10 @@ class Context:
             candidate = f"{wanted}_{count}"
         self.taken[candidate] = None
         return candidate
+
+    def local(self, *wanted: str) -> str:
+        """The first of these names for a loop's variable that nothing of the program has; else the first."""
+        return next((name for name in wanted if name not in self.spoken), wanted[0])
 
     def constant(self, name: str, value: int, comment: str = "") -> Name:
         """A `constexpr int` of the file's configuration.

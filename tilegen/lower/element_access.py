@@ -75,6 +75,11 @@ class ElementAccess:
     def vector(self) -> int:
         return self.names.vector
 
+    @property
+    def element_variable(self) -> str:
+        """The variable of a loop over the elements of a vector."""
+        return self.context.local("v", "e", "element")
+
     def type_name(self, dtype: DType) -> str:
         return self.language.type_name(dtype)
 

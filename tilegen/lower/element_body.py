@@ -22,8 +22,6 @@ from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation, Reinterpret, Ternary
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
 
-ELEMENT = "v"  # the loop over the elements of a vector
-
 
 @dataclass(slots=True)
 class _Vectors:
@@ -80,7 +78,7 @@ def _common_guard(access: ElementAccess) -> list[CExpr]:
     for one in stores:
         here = access.conditions(one, first)
         if access.width(one) < access.vector:
-            everywhere = access.conditions(one, Name(ELEMENT))
+            everywhere = access.conditions(one, Name(access.element_variable))
             here = [condition for condition in here if condition in everywhere]
         guards.append(here)
     return [condition for condition in guards[0] if all(condition in other for other in guards[1:])]
@@ -131,7 +129,12 @@ def _each_vector(access: ElementAccess, width: int, move: Callable[[CExpr], CStm
     if width == access.vector:
         return move(Literal(0))
     return ForC(
-        ELEMENT, Literal(0), Literal(access.vector), (move(Name(ELEMENT)),), Literal(width), unroll=True
+        access.element_variable,
+        Literal(0),
+        Literal(access.vector),
+        (move(Name(access.element_variable)),),
+        Literal(width),
+        unroll=True,
     )
 
 
@@ -203,7 +206,7 @@ def _elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt]:
     if pairs is not None:
         return pairs
     if _has_lets(access):
-        inner = _statements(access, body, Name(ELEMENT), vectors)
+        inner = _statements(access, body, Name(access.element_variable), vectors)
         return [_over_elements(access, tuple(inner), 1)]
     out: list[CStmt] = []
     for position, statement in enumerate(body):
@@ -212,7 +215,7 @@ def _elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt]:
             out.append(pair)
             continue
         one = _Vectors(targets={0: vectors.targets[position]} if position in vectors.targets else {})
-        inner = _statements(access, (statement,), Name(ELEMENT), one)
+        inner = _statements(access, (statement,), Name(access.element_variable), one)
         out.append(_over_elements(access, tuple(inner), 1))
     return out
 
@@ -222,7 +225,7 @@ def _packed_elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt] | 
     values = packed_values(access.loop.body, access.language.language)
     if values is None or access.vector % 2:
         return None
-    low: CExpr = Literal(0) if access.vector == 2 else Name(ELEMENT)
+    low: CExpr = Literal(0) if access.vector == 2 else Name(access.element_variable)
     out: list[CStmt] = []
     stores = [(at, one) for at, one in enumerate(access.loop.body) if isinstance(one, Store)]
     for (position, store), value in zip(stores, values, strict=True):
@@ -242,7 +245,7 @@ def _packed_elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt] | 
 
 def _over_elements(access: ElementAccess, body: tuple[CStmt, ...], step: int) -> CStmt:
     by = Literal(step) if step > 1 else None
-    return ForC(ELEMENT, Literal(0), Literal(access.vector), body, by, unroll=True)
+    return ForC(access.element_variable, Literal(0), Literal(access.vector), body, by, unroll=True)
 
 
 def _pair(access: ElementAccess, statement: Stmt, position: int, vectors: _Vectors) -> CStmt | None:
@@ -263,7 +266,7 @@ def _pair(access: ElementAccess, statement: Stmt, position: int, vectors: _Vecto
     if array is None and not in_memory and not access.register_run(buffer, indices, 2):
         return None
     type_name, function = PAIRS[buffer.dtype.name]
-    low: CExpr = Literal(0) if access.vector == 2 else Name(ELEMENT)
+    low: CExpr = Literal(0) if access.vector == 2 else Name(access.element_variable)
     element = c.index(array, low) if array is not None else access.element(buffer, indices, low)
     if array is None and not in_memory:
         access.context.align(buffer.name, 4)

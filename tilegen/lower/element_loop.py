@@ -48,10 +48,12 @@ def lower_loop(
     assert partition is not None, "inference gives every loop a partition"
     out: list[CStmt] = []
     exchanges = context.decisions.exchanges.get(loop.node) or {}
-    for name, scratch in exchanges.items():
+    kept = context.decisions.kept.get(loop.node) or ()
+    filled = {name: scratch for name, scratch in exchanges.items() if name not in kept}
+    for name, scratch in filled.items():
         out += _fill_scratch(context, name, scratch)
-    if exchanges:
-        out.append(context.synchronise(settled([scratch.name for scratch in exchanges.values()])))
+    if filled:
+        out.append(context.synchronise(settled([scratch.name for scratch in filled.values()])))
     for whole in () if exchanges or outer else (matrix_store, quad_store):
         code = whole(context, loop, partition)
         if code is not None:

@@ -145,7 +145,6 @@ def register_digits_of(partition: Fragment, axis: int) -> tuple[Digit, ...]:
 def owner_conditions(context: Context, partition: Fragment) -> list[CExpr]:
     """What tells the one thread that stores an element from those that hold copies of it."""
     conditions: list[CExpr] = []
-    digit: CExpr | None
     divisor = 1
     run = 1  # extent of neighbouring modes that replicate
     for mode in (*partition.threads, Mode(1, (1,))):
@@ -153,9 +152,14 @@ def owner_conditions(context: Context, partition: Fragment) -> list[CExpr]:
             run *= mode.extent
         elif run > 1:
             whole = context.threads.whole
-            digit = context.threads.name(whole.name) if run == whole.count else None
-            digit = digit or context.threads.digit(divisor // run, run)
-            conditions.append(c.operation("==", digit, 0))
+            unit = divisor // run
+            to_the_end = divisor == whole.count
+            if to_the_end and unit == 1:
+                conditions.append(c.operation("==", context.threads.name(whole.name), 0))
+            elif to_the_end and len(context.threads.digits(unit, run)) > 1:  # the first threads own it
+                conditions.append(c.operation("<", context.threads.name(whole.name), unit))
+            else:
+                conditions.append(c.operation("==", context.threads.digit(unit, run), 0))
             run = 1
         divisor *= mode.extent
     return conditions

@@ -26,7 +26,7 @@ def hidden_names(body: Sequence[CStmt], program: Program, taken: Collection[str]
     loop finds them free names."""
     declared: tuple[Buffer | Var, ...] = (*program.tensors, *program.scalars, *program.extents)
     arguments = [argument.name for argument in declared]
-    search = _Search(frozenset(_declared(program)))
+    search = _Search(frozenset(declared_in(program)))
     search.found.update(dict.fromkeys(name for name in arguments if name in taken))
     search.statements(body, frozenset(arguments))
     return tuple(search.found)
@@ -41,7 +41,8 @@ def hidden_tiles(program: Program, plan: Plan) -> tuple[str, ...]:
     return tuple(name for name in tiles if name in members)
 
 
-def _declared(program: Program) -> Iterable[str]:
+def declared_in(program: Program) -> Iterable[str]:
+    """The names of scalars, tensors and register buffers; variables of parallel loops are left out."""
     for node in each_node(program):
         match node:
             case Var(name=name, role=role) if role != "parallel":

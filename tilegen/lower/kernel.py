@@ -12,6 +12,7 @@ from tilegen.lower.bodies import lower_body
 from tilegen.lower.configuration import ordered_constants
 from tilegen.lower.context import Context
 from tilegen.lower.facts import buffer_rows, pipeline_lines
+from tilegen.lower.hidden_names import declared_in
 from tilegen.lower.launch import launch_of
 from tilegen.lower.ldmatrix_lanes import NAMES as LANE_NAMES
 from tilegen.lower.parameters import parameters_of, requirements_of, tensor_arguments
@@ -131,6 +132,7 @@ def threads_of(plan: Plan, target: Target) -> Threads:
 def reserve_names(context: Context, program: Program) -> None:
     """Names that the text has from the program or from tilegen itself; fresh ones avoid them."""
     kernel: Kernel = program.kernel
+    context.spoken = frozenset(declared_in(program))
     own = (
         "shared",
         "thread",

@@ -8,6 +8,7 @@ from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import AtomicElement, AtomicTile, Buffer, CustomOperation, If
 from tilegen.lower.context import Context
 from tilegen.lower.contract import VECTOR_BYTES, row_divisors
+from tilegen.lower.extent_limits import extent_limits
 from tilegen.lower.scalar import extent_expression, row_pitch
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
@@ -153,7 +154,8 @@ def requirements_of(context: Context) -> tuple[Requirement, ...]:
         for assumption in program.assumptions
         if assumption.text not in known
     )
-    return (*rows, *counts, *stated, *_span_requirements(context))
+    others = (*rows, *counts, *stated, *_span_requirements(context))
+    return (*others, *extent_limits(context, others))
 
 
 def _span_requirements(context: Context) -> list[Requirement]:

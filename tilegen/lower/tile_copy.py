@@ -220,14 +220,15 @@ def _store_transposed(context: Context, tile: TileCopy, registers: str) -> CStmt
     blocks: CExpr = Name("i") if transfer.blocks > 1 else Literal(0)
     run = transfer.rows
     fragment = transfer.fragment
-    position = (blocks, Literal(0), Name("n"))
+    n = context.local("n", "e", "element")
+    position = (blocks, Literal(0), Name(n))
     row = coordinate(fragment, 1, position, context.threads)
     first = coordinate(fragment, 0, position, context.threads)
     chunk = c.div("first", layout.chunk)
     rest = c.mod("first", layout.chunk) if run < layout.chunk else None
     element = lds_tile.place(shared_tiles.tile(context, buffer.name), layout, Name("row"), chunk, rest)
     vector = vector_type(buffer.dtype, run, "hip")
-    values = Braces(tuple(c.index(_register(tile, registers, blocks, Literal(r)), "n") for r in range(run)))
+    values = Braces(tuple(c.index(_register(tile, registers, blocks, Literal(r)), n) for r in range(run)))
     store_value = AssignC(as_vector(element, buffer.dtype, run, "hip"), Name("elements"))
     body = [
         Declare("int", "row", row, const=True),
@@ -235,7 +236,7 @@ def _store_transposed(context: Context, tile: TileCopy, registers: str) -> CStmt
         Declare(vector, "elements", values, const=True),
         _inside(context, tile, (Name("first"), Name("row")), fragment, store_value),
     ]
-    inner = ForC("n", Literal(0), Literal(transfer.piece), tuple(body), unroll=True)
+    inner = ForC(n, Literal(0), Literal(transfer.piece), tuple(body), unroll=True)
     return _loop("i", transfer.blocks, [inner])
 
 

@@ -118,7 +118,7 @@ HIP = Dialect(
     shuffle="__shfl_xor",
     any_lane="__any",
     lane_mask=False,
-    native_functions={},
+    native_functions={"exp2": "exp2_approx"},
     half_functions={},
 )
 

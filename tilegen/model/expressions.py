@@ -14,7 +14,8 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """An integer, a boolean, or a float with its C++ suffix decided by `type_name` ("float", "double", "half")."""
+    """An integer, a boolean, or a float with its C++ suffix decided by `type_name` ("float", "double", "half");
+    "hex" is an int in hexadecimal digits."""
 
     value: int | float | bool
     type_name: str = "int"

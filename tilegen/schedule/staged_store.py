@@ -13,8 +13,9 @@ from tilegen.inference.mfma_operands import WAVE
 from tilegen.inference.shared import SharedLayout
 from tilegen.inference.tile_transfer import PIECE_BYTES, straight_transfer
 from tilegen.ir.affine import Ranges
-from tilegen.ir.nodes import Copy, For, Program, Stmt
+from tilegen.ir.nodes import Copy, For, Kernel, Program, Stmt
 from tilegen.ir.types import DType
+from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.schedule.plan import Plan, Staging
 from tilegen.schedule.tile_copy import window_problem
 from tilegen.target import Target
@@ -28,12 +29,13 @@ def stage_stores(
     """Gives a staging tile to every copy from an accumulator to a tensor that one fits; `used` bytes are taken by the
     program's own tiles, of which those of pipelined loops are free when a copy outside them runs."""
     rings = _rings(program, plan)
-    ring_bytes = sum(decisions.shared[name].bytes * stages for name, stages in rings.items())
     limit = target.limits.shared_bytes_per_block
-    free = limit - used + ring_bytes
     taken = [buffer.name for buffer in program.kernel.allocations]
-    over = tuple(rings)
+    staged: tuple[str, ...] = ()
     for copy in _outside_pipelines(program.kernel.body, plan):
+        dead = {**rings, **_dead_tiles(program.kernel, plan, copy)}
+        free = limit - used + sum(decisions.shared[name].bytes * stages for name, stages in dead.items())
+        over = (*dead, *staged)
         decision = accumulator_of(copy, decisions)
         if decision is None or window_problem(copy.target, ranges):
             continue
@@ -44,7 +46,7 @@ def stage_stores(
                 name += "_out"
             plan.staging[copy] = Staging(name, layout, over)
             taken.append(name)
-            over = (*over, name)  # the next one may take its place
+            staged = (*staged, name)  # the next one may take its place
 
 
 def accumulator_of(copy: Copy, decisions: Decisions) -> GemmDecision | None:
@@ -144,6 +146,23 @@ def _rings(program: Program, plan: Plan) -> dict[str, int]:
             if statement.target.buffer.scope == "shared":
                 rings[statement.target.buffer.name] = stages
     return rings
+
+
+def _dead_tiles(kernel: Kernel, plan: Plan, copy: Copy) -> dict[str, int]:
+    """Shared tiles, of one stage, that loops without a pipeline have filled and nothing touches any more when the copy
+    runs, which it does once."""
+    if plan.persistent or not any(statement is copy for statement in kernel.body):
+        return {}
+    at = next(at for at, statement in enumerate(kernel.body) if statement is copy)
+    filled = [
+        statement.target.buffer
+        for loop in kernel.body[:at]
+        if isinstance(loop, For) and loop.kind == "pipelined" and loop not in plan.stages
+        for statement in each_statement(loop.body)
+        if isinstance(statement, Copy) and statement.source.buffer.scope == "global"
+    ]
+    later = {buffer for statement in kernel.body[at:] for buffer in (*reads(statement), *writes(statement))}
+    return {buffer.name: 1 for buffer in filled if buffer.scope == "shared" and buffer not in later}
 
 
 def _outside_pipelines(statements: tuple[Stmt, ...], plan: Plan) -> list[Copy]:

@@ -13,6 +13,7 @@
 //            Requires 128 rows of A span less than 2 GiB.
 //            Requires 32 rows of B span less than 2 GiB.
 //            Requires 128 rows of C span less than 2 GiB.
+//            Requires M <= 2,147,418,112.
 //            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts

@@ -13,6 +13,7 @@
 //            Requires 128 rows of A span less than 2 GiB.
 //            Requires 32 rows of B span less than 2 GiB.
 //            Requires 128 rows of C span less than 2 GiB.
+//            Requires M <= 2,147,418,112.
 //            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts
@@ -335,6 +336,7 @@ extern "C" hipError_t matmul_relu_launch(const _Float16* A, const _Float16* B, _
                                          hipStream_t stream) {
   if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return hipErrorInvalidValue;
   if (K > 8388607 || N > 8388607) return hipErrorInvalidValue;  // a window of 2 GiB or more
+  if (M > 0x7FFF0000) return hipErrorInvalidValue;              // the last tile may leave int
   if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return hipErrorInvalidValue;
 
   const u64 blocks_x = (u64(N) + kBlockN - 1) / kBlockN;

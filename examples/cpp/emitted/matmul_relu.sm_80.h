@@ -10,6 +10,7 @@
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0
 //            B  fp16 [K, N] row-major, 16-byte aligned, N % 8 == 0
 //            C  fp16 [M, N] row-major, 16-byte aligned, N % 8 == 0
+//            Requires M, N and K <= 2,147,418,112.
 //            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)             bytes  bank conflicts

@@ -10,6 +10,7 @@
 // Arguments  A  fp16 [M, K] row-major, 16-byte aligned, K % 8 == 0
 //            B  fp16 [K, N] row-major, 16-byte aligned, N % 8 == 0
 //            C  fp16 [M, N] row-major, 16-byte aligned, N % 8 == 0
+//            Requires M, N and K <= 2,147,418,112.
 //            A tensor that is written overlaps no other.
 //
 // Buffer     scope      shape              layout (Shape:Stride, elements)              bytes  bank conflicts
@@ -332,6 +333,7 @@ static cudaError_t encode_map(CUtensorMap* map, const void* data, const cuuint64
 extern "C" cudaError_t matmul_relu_launch(const half* A, const half* B, half* C, int M, int N, int K,
                                           cudaStream_t stream) {
   if (M < 0 || N < 0 || K < 0 || N % 8 != 0 || K % 8 != 0) return cudaErrorInvalidValue;
+  if (M > 0x7FFF0000 || N > 0x7FFF0000 || K > 0x7FFF0000) return cudaErrorInvalidValue;  // the last tile may leave int
   if ((u64(A) | u64(B) | u64(C)) % 16 != 0) return cudaErrorInvalidValue;
 
   const u64 blocks = (u64(N) + kBlockN - 1) / kBlockN * ((u64(M) + kBlockM - 1) / kBlockM);
