@@ -33,7 +33,7 @@ def simulate_emission(
     `arrays` are the tensors that are no outputs; they are not changed. `folder` takes the code object.
     """
     manifest = emission.manifest
-    given = [tensor for tensor in manifest.tensors if tensor.role != "output"]
+    given = [tensor for tensor in manifest.tensors if tensor.role not in ("output", "scratch")]
     tensors = {tensor.name: array.copy() for tensor, array in zip(given, arrays, strict=True)}
     names: dict[str, int | float] = {**(scalars or {}), "multiprocessors": multiprocessors}
     for tensor in given:
@@ -41,7 +41,7 @@ def simulate_emission(
             if extent in manifest.symbols:
                 names[extent] = value
     for tensor in manifest.tensors:
-        if tensor.role == "output":
+        if tensor.role in ("output", "scratch"):
             tensors[tensor.name] = _empty(tensor, names)
         elif tensor.zeroed:
             tensors[tensor.name][...] = 0
@@ -58,7 +58,9 @@ def simulate_emission(
         order=order,
         seed=seed,
     )
-    written = [tensor.name for tensor in manifest.tensors if tensor.role != "input"]
+    for tensor in manifest.tensors:
+        assert not tensor.rests or not tensors[tensor.name].any(), f"{tensor.name} is not 0 again"
+    written = [tensor.name for tensor in manifest.tensors if tensor.role not in ("input", "scratch")]
     return tuple(tensors[name] for name in written), report
 
 
@@ -73,11 +75,12 @@ def _argument(parameter: object, tensors: Mapping[str, Array], names: Mapping[st
 
 
 def _empty(tensor: Tensor, names: Mapping[str, int | float]) -> Array:
-    """A row-major output: zeros where the launcher zeroes, else bytes that are NaN in every float type."""
+    """A row-major output or scratch memory: zeros where the launcher zeroes and where it rests at 0, else bytes that are
+    NaN in every float type."""
     assert tensor.strides is None, "a strided output would need its own buffer"
     shape = tuple(int(_evaluate(extent, names)) for extent in tensor.shape)
     dtype = _dtype(tensor.dtype)
-    fill = 0x00 if tensor.zeroed else 0xFF
+    fill = 0x00 if tensor.zeroed or tensor.rests else 0xFF
     count = int(np.prod(shape)) * dtype.itemsize
     return np.full(count, fill, np.uint8).view(dtype).reshape(shape)
 

@@ -218,6 +218,8 @@ _ATOMICS: dict[str, tuple[Any, int, Combine]] = {
     "umin": (np.uint32, 4, np.minimum),
     "and": (np.uint32, 4, lambda a, b: a & b),
     "or": (np.uint32, 4, lambda a, b: a | b),
+    "inc": (np.uint32, 4, lambda a, b: np.where(a >= b, 0, a + 1).astype(np.uint32)),
+    "dec": (np.uint32, 4, lambda a, b: np.where((a == 0) | (a > b), b, a - 1).astype(np.uint32)),
     "swap": (np.uint32, 4, lambda a, b: b),
 }
 
