@@ -94,7 +94,7 @@ def _count_in(
     )
     if all(member.name != _ARRIVED for member in context.members):
         context.members.append(
-            SharedMember("u32", _ARRIVED, (), 4, 4, "of the blocks that sum, before this one")
+            SharedMember("int", _ARRIVED, (), 4, 4, "of the blocks that sum, before this one")
         )
     arrived, last = c.member("shared", _ARRIVED), c.sub(blocks, 1)
     context.environment[statement.last.name] = c.operation("==", arrived, last)
