@@ -231,6 +231,32 @@ def test_names_of_the_program_that_the_text_wants() -> None:
         np.testing.assert_array_equal(found, array.reshape(2, 64).sum(0))
 
 
+def test_names_of_fragments_that_are_declared_together() -> None:
+    def clash(A, block: int = 64):  # type: ignore[no-untyped-def]
+        N = T.const("N")
+        A: T.Tensor((N, block), T.float32)
+        S = T.empty((block,), T.float32)
+        with T.Kernel(N, threads=64) as bz:
+            total = T.alloc_fragment((block,), T.float32)
+            total_own = T.alloc_fragment((block,), T.float32)
+            total_first = T.alloc_fragment((block,), T.float32)
+            part = T.alloc_fragment((block,), T.float32)
+            T.copy(A[bz, 0], total)
+            T.copy(A[bz, 0], total_own)
+            T.copy(A[bz, 0], total_first)
+            T.copy(A[bz, 0], part)
+            T.sum_blocks([total, total_own, total_first, part], bz)
+            for i in T.Parallel(block):
+                total[i] += total_own[i] + total_first[i] + part[i]
+            T.copy(total, S)
+        return S
+
+    array = np.arange(192, dtype=np.float32).reshape(3, 64)
+    for target in ("sm_80", "gfx942"):
+        (found,) = emulated(clash, target, [array])
+        np.testing.assert_array_equal(found, 4 * array.sum(0))
+
+
 def test_the_report_counts_what_blocks_leave_and_take() -> None:
     a, b = _operands(64, 384, 64)
     program = parse(
