@@ -124,7 +124,12 @@ def triangular(A, B, trips="along"):
         b = T.alloc_shared((64, 64), T.float16)
         c = T.alloc_fragment((64, 64), T.float32)
         T.clear(c)
-        count = bx + 1 if trips in ("along", "named") else by + 1
+        if trips == "pairs":
+            count = bx // 2 + 1
+        elif trips == "falling":  # from one block of a pair to the other
+            count = bx // -2 + 3
+        else:
+            count = bx + 1 if trips in ("along", "named") else by + 1
         if trips == "named":
             count = T.min(count * 64, K) // 64
         for k in T.Pipelined(count, num_stages=2):
@@ -135,7 +140,16 @@ def triangular(A, B, trips="along"):
     return C
 
 
-@pytest.mark.parametrize("trips", ["along", "named", "across"])
+TRIPS = {
+    "along": lambda bx, by: bx + 1,
+    "named": lambda bx, by: bx + 1,
+    "across": lambda bx, by: by + 1,
+    "pairs": lambda bx, by: bx // 2 + 1,
+    "falling": lambda bx, by: bx // -2 + 3,
+}
+
+
+@pytest.mark.parametrize("trips", TRIPS)
 def test_blocks_share_loads_that_all_of_them_wait_for(trips, require_tool) -> None:
     require_tool("host_compiler")
     rng = np.random.default_rng(1)
@@ -143,10 +157,10 @@ def test_blocks_share_loads_that_all_of_them_wait_for(trips, require_tool) -> No
     emission = tilegen.jit(triangular).emit(
         T.Tensor(a.shape, T.float16), T.Tensor(b.shape, T.float16), target="sm_90a", trips=trips
     )
-    assert ("multicast" in emission.source) == (trips == "across")
+    assert ("multicast" in emission.source) == (trips in ("across", "pairs"))
     expected = np.empty((256, 256))
     for by, bx in np.ndindex(4, 4):
-        depth = 64 * ((by if trips == "across" else bx) + 1)
+        depth = 64 * TRIPS[trips](bx, by)
         rows, columns = slice(64 * by, 64 * by + 64), slice(64 * bx, 64 * bx + 64)
         expected[rows, columns] = a[rows, :depth].astype(np.float64) @ b[:depth, columns]
     for schedule in ("fifo", "reverse"):

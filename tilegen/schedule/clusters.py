@@ -106,7 +106,9 @@ def _different(kernel: Kernel, along: str, size: int) -> Callable[[Expr], bool]:
                 return True
             case Var(name):
                 return name in names
-            case Binary("//", Var(name), Const(int(divisor))) if name == along and divisor % size == 0:
+            case Binary("//", Var(name), Const(int(divisor))) if (
+                name == along and divisor > 0 and divisor % size == 0
+            ):
                 return False  # clusters begin at multiples of their size
             case _:
                 return any(differs(part) for part in children(expression))
