@@ -108,6 +108,8 @@ WRONG = [
      None),
     ("T.sum_blocks(A, bx)", "A", "T.sum_blocks adds up whole fragments; A lies in shared memory",
      "pass what T.alloc_fragment made", None),
+    ("F = T.alloc_fragment((64,), T.float8_e4m3fn); T.clear(F); T.sum_blocks(F, bx)", "F",
+     "T.sum_blocks adds up floats of 16 bits or more; F holds float8_e4m3fn", "add up that", None),
     ("T.sum_blocks([], bx)", "[]", "T.sum_blocks adds up different fragments, at least one of them", "", None),
     ("T.sum_blocks([v, v], bx)", "[v, v]", "T.sum_blocks adds up different fragments, at least one of them", "", None),
     ("T.sum_blocks(v, bx)", "T.sum_blocks(v, bx)", "v is read, but nothing has written it before", "T.clear(v)", None),

@@ -60,7 +60,7 @@ struct alignas(16) SharedStorage {
     };
     fp16 C_staging[kWaves][16][64];
   };
-  u32 arrived;  // of the blocks that sum, before this one
+  int arrived;  // of the blocks that sum, before this one
 };
 
 static_assert(sizeof(SharedStorage) == 36880, "the shared memory that the header above states");

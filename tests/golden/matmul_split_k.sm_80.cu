@@ -49,7 +49,7 @@ constexpr int kCLocalPartElements = 16 * kThreads;  // of C_local, of all thread
 struct alignas(1024) SharedStorage {
   half A_shared[kStages][kBlockM][kBlockK];
   half B_shared[kStages][kBlockN / kSwizzleColumns][kBlockK][kSwizzleColumns];
-  u32 arrived;  // of the blocks that sum, before this one
+  int arrived;  // of the blocks that sum, before this one
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);

@@ -65,7 +65,7 @@ struct alignas(1024) SharedStorage {
   half B_shared[kStages][kBlockN / kSwizzleColumns][kBlockK][kSwizzleColumns];
   half C_shared[kBlockN / kSwizzleColumns][kBlockM][kSwizzleColumns];
   u64 full[kStages], empty[kStages];
-  u32 arrived;  // of the blocks that sum, before this one
+  int arrived;  // of the blocks that sum, before this one
 };
 
 constexpr int kSharedBytes = sizeof(SharedStorage);

@@ -75,7 +75,7 @@ def _argument(parameter: object, tensors: Mapping[str, Array], names: Mapping[st
 
 
 def _empty(tensor: Tensor, names: Mapping[str, int | float]) -> Array:
-    """A row-major output or scratch memory: zeros where the launcher zeroes and where it rests at 0, else bytes that are
+    """A row-major output or scratch memory: zeros where the launcher zeroes and what rests at 0, else bytes that are
     NaN in every float type."""
     assert tensor.strides is None, "a strided output would need its own buffer"
     shape = tuple(int(_evaluate(extent, names)) for extent in tensor.shape)

@@ -10,6 +10,7 @@ import pytest
 from emulation import Array, emulated, generated, kernel_text, relative_error
 
 import tilegen.language as T
+from tilegen.driver import generate
 from tilegen.emulate import run
 from tilegen.emulate.errors import EmulationError
 from tilegen.frontend import parse
@@ -230,6 +231,32 @@ def test_names_of_the_program_that_the_text_wants() -> None:
         np.testing.assert_array_equal(found, array.reshape(2, 64).sum(0))
 
 
+def test_names_of_fragments_that_are_declared_together() -> None:
+    def clash(A, block: int = 64):  # type: ignore[no-untyped-def]
+        N = T.const("N")
+        A: T.Tensor((N, block), T.float32)
+        S = T.empty((block,), T.float32)
+        with T.Kernel(N, threads=64) as bz:
+            total = T.alloc_fragment((block,), T.float32)
+            total_own = T.alloc_fragment((block,), T.float32)
+            total_first = T.alloc_fragment((block,), T.float32)
+            part = T.alloc_fragment((block,), T.float32)
+            T.copy(A[bz, 0], total)
+            T.copy(A[bz, 0], total_own)
+            T.copy(A[bz, 0], total_first)
+            T.copy(A[bz, 0], part)
+            T.sum_blocks([total, total_own, total_first, part], bz)
+            for i in T.Parallel(block):
+                total[i] += total_own[i] + total_first[i] + part[i]
+            T.copy(total, S)
+        return S
+
+    array = np.arange(192, dtype=np.float32).reshape(3, 64)
+    for target in ("sm_80", "gfx942"):
+        (found,) = emulated(clash, target, [array])
+        np.testing.assert_array_equal(found, 4 * array.sum(0))
+
+
 def test_the_report_counts_what_blocks_leave_and_take() -> None:
     a, b = _operands(64, 384, 64)
     program = parse(
@@ -244,3 +271,24 @@ def test_the_text_says_who_goes_on() -> None:
     text = kernel_text(generated(product, "sm_80", _operands()))
     assert "const int share_group = by * kTilesBx + bx;  // blocks that differ in bz alone" in text
     assert re.search(r"if \(shared.arrived == kSplits - 1\) \{ +// the last of them goes on\n", text)
+
+
+@pytest.mark.parametrize("element", [T.int8, T.uint8, T.float16])
+def test_threads_that_hold_one_narrow_element(element: Any) -> None:
+    def rows(A, count: int = 8):  # type: ignore[no-untyped-def]
+        N = T.const("N")
+        A: T.Tensor((N, count), element)
+        S = T.empty((count,), element)
+        with T.Kernel(N, threads=128) as bz:
+            total = T.alloc_fragment((count,), element)
+            T.copy(A[bz, 0], total)
+            T.sum_blocks(total, bz)
+            T.copy(total, S)
+        return S
+
+    array = np.random.default_rng(4).integers(0, 9, (3, 8)).astype(element.name)
+    for target in ("sm_80", "gfx942"):
+        files = generate(parse(rows, {"A": T.Tensor(array.shape, element)}, {}), target)
+        found = run(files.source, files.manifest, [array])
+        np.testing.assert_array_equal(np.asarray(found), array.sum(0, dtype=array.dtype))
+        assert "0 * kThreads" not in files.source

@@ -128,10 +128,15 @@ def triangular(A, B, trips="along"):
         b = T.alloc_shared((64, 64), T.float16)
         c = T.alloc_fragment((64, 64), T.float32)
         T.clear(c)
-        count = bx + 1 if trips in ("along", "named") else by + 1
+        if trips in STEPS:
+            count = bx // STEPS[trips] + 1
+        elif trips == "falling":  # from one block of a pair to the other
+            count = bx // -2 + 3
+        else:
+            count = bx + 1 if trips in ("along", "named") else by + 1
         if trips == "named":
             count = T.min(count * 64, K) // 64
-        for k in T.Pipelined(bx // STEPS[trips] + 1 if trips in STEPS else count, num_stages=2):
+        for k in T.Pipelined(count, num_stages=2):
             T.copy(A[by * 64, k * 64], a)
             T.copy(B[k * 64, bx * 64], b)
             T.gemm(a, b, c)
@@ -139,7 +144,18 @@ def triangular(A, B, trips="along"):
     return C
 
 
-@pytest.mark.parametrize("trips", ["along", "named", "across", *STEPS])
+TRIPS = {
+    "along": lambda bx, by: bx + 1,
+    "named": lambda bx, by: bx + 1,
+    "across": lambda bx, by: by + 1,
+    "pairs": lambda bx, by: bx // 2 + 1,
+    "fours": lambda bx, by: bx // 4 + 1,
+    "threes": lambda bx, by: bx // 3 + 1,
+    "falling": lambda bx, by: bx // -2 + 3,
+}
+
+
+@pytest.mark.parametrize("trips", TRIPS)
 def test_blocks_share_loads_that_all_of_them_wait_for(trips, require_tool) -> None:
     require_tool("host_compiler")
     rng = np.random.default_rng(1)
@@ -150,7 +166,7 @@ def test_blocks_share_loads_that_all_of_them_wait_for(trips, require_tool) -> No
     assert ("multicast" in emission.source) == (trips in ("across", "pairs", "fours"))
     expected = np.empty((256, 256))
     for by, bx in np.ndindex(4, 4):
-        depth = 64 * ((by if trips == "across" else bx // STEPS.get(trips, 1)) + 1)
+        depth = 64 * TRIPS[trips](bx, by)
         rows, columns = slice(64 * by, 64 * by + 64), slice(64 * bx, 64 * bx + 64)
         expected[rows, columns] = a[rows, :depth].astype(np.float64) @ b[:depth, columns]
     for schedule in ("fifo", "reverse"):
@@ -213,3 +229,78 @@ def test_the_text_says_what_a_cluster_shares():
     assert "//            producer: a block loads 1/2 of A_shared, for all blocks of its cluster\n" in text
     alone = product.emit(*specs, target="sm_90a", cluster=(1, 1)).source
     assert "of its cluster" not in alone and "kClusterMask" not in alone
+
+
+def by_hand(A, B, causal=False):
+    """Rows of tiles that a cluster's blocks take in turn: five of them, or of lengths of their own."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(2, threads=128, cluster_dims=(2,)) as block:
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        for by, bx in T.Persistent((M // 64, N // 64), 2, block):
+            T.clear(c)
+            for k in T.Pipelined(by + 1 if causal else K // 64, num_stages=2):
+                T.copy(A[by * 64, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 64, bx * 64])
+    return C
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_that_walk_by_hand_share_nothing(causal, require_tool) -> None:
+    require_tool("host_compiler")
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-1, 2, shape).astype(np.float16) for shape in ((320, 320), (320, 64)))
+    specs = [T.Tensor(array.shape, T.float16) for array in (a, b)]
+    emission = tilegen.jit(by_hand).emit(*specs, target="sm_90a", causal=causal)
+    depth = 64 * (np.arange(320) // 64 + 1)[:, None] if causal else 320
+    expected = np.where(np.arange(320) < depth, a, 0).astype(np.float64) @ b
+    np.testing.assert_array_equal(emission.emulate(a, b, asynchronous="lazy"), expected)
+    assert "multicast" not in emission.source
+
+
+def split(A, B, splits=2, cluster=(2, 1)):
+    """Products of parts of K, which the blocks along bz add up."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), splits, threads=128, cluster_dims=cluster) as (bx, bz):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 64 * splits), num_stages=2):
+            T.copy(A[0, (k * splits + bz) * 64], a)
+            T.copy(B[(k * splits + bz) * 64, bx * 64], b)
+            T.gemm(a, b, c)
+        T.sum_blocks(c, bz)
+        T.copy(c, C[0, bx * 64])
+    return C
+
+
+@pytest.mark.parametrize(("columns", "splits", "cluster"), [(192, 2, (2, 1)), (128, 3, (1, 2))])
+def test_blocks_beyond_the_grid_must_not_leave_parts(columns, splits, cluster) -> None:
+    """Their parts and counts would be those of other blocks."""
+    specs = [T.Tensor(shape, T.float16) for shape in ((64, 256), (256, columns))]
+    with pytest.raises(ProgramError, match="and the blocks there would leave parts as well"):
+        tilegen.jit(split).emit(*specs, target="sm_90a", splits=splits, cluster=cluster)
+
+
+@pytest.mark.parametrize("cluster", [(2, 1), (1, 2)])
+def test_blocks_of_a_cluster_sum(cluster, require_tool) -> None:
+    """Also over each other: an atomic between fences orders threads of a cluster as it does those of others."""
+    require_tool("host_compiler")
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-1, 2, shape).astype(np.float16) for shape in ((64, 256), (256, 256)))
+    specs = [T.Tensor(array.shape, T.float16) for array in (a, b)]
+    emission = tilegen.jit(split).emit(*specs, target="sm_90a", cluster=cluster)
+    expected = a.astype(np.float64) @ b
+    for schedule in ("fifo", "reverse"):
+        found = emission.emulate(a, b, schedule=schedule, asynchronous="lazy", multiprocessors=2)
+        np.testing.assert_array_equal(found, expected)

@@ -9,6 +9,7 @@ import tilegen
 import tilegen.language as T
 from tilegen.diagnostics import ProgramError
 from tilegen.runtime.errors import ArgumentError
+from tilegen.toolchain import compile_hip
 
 TARGETS = ("sm_80", "sm_90a", "gfx942")
 
@@ -68,3 +69,30 @@ def test_what_is_bounded_is_counted_with_a_sign():
     emission = inner_rows.emit(bounded=True)
     assert "blocks = ((i64(M) - 5 > 0 ? i64(M) - 5 : 0) + 3) / 4;" in emission.source
     assert emission.manifest.grid[0] == "(max(M - 5, 0) + 3) // 4"
+
+
+@pytest.mark.parametrize("persistent", [None, True])
+@pytest.mark.parametrize("dtype", [T.int32, T.uint32, T.int64], ids=str)
+def test_counts_of_any_type_compare_with_those_of_blocks(require_tool, dtype, persistent):
+    """Blocks and iterations are counted in int: no comparison with what has another sign."""
+    require_tool("host_compiler")
+
+    @tilegen.jit
+    def added(X, count: dtype):
+        M = T.const("M")
+        X: T.Tensor((M, 64), T.float32)
+        Y = T.empty((M, 64), T.float32)
+        with T.Kernel(count, 2, threads=64, persistent=persistent) as (bz, bx):
+            x = T.alloc_fragment((32,), T.float32)
+            T.copy(X[bz, bx * 32], x)
+            T.sum_blocks(x, bz)
+            for row in T.serial(count):
+                T.copy(x, Y[row, bx * 32])
+        return Y
+
+    x = np.arange(5 * 64, dtype=np.float32).reshape(5, 64)
+    emission = added.emit(T.Tensor(("M", 64), T.float32), target="gfx942")
+    expected = np.broadcast_to(x.sum(0), x.shape)
+    np.testing.assert_array_equal(emission.emulate(x, scalars={"count": 5}), expected)
+    require_tool("hip")
+    compile_hip(emission.source, emission.target)

@@ -46,6 +46,8 @@ class AccumulatorVectors:
     def add(self, place: Place) -> list[CStmt]:
         """Loads another vector and adds it."""
         dtype = self.buffer.dtype
+        if self.width == 1:
+            return [AssignC(self._element(Literal(0)), place(self._vector()), "+=")]
         v = self.context.local("v", "e", "element")
         return [
             Declare(
@@ -76,6 +78,8 @@ class AccumulatorVectors:
 
     def _move(self, target: CExpr, source: CExpr) -> CStmt:
         dtype, language = self.buffer.dtype, self.context.target.language
+        if self.width == 1:
+            return AssignC(target, source)
         value = as_vector(source, dtype, self.width, language, const=True)
         return AssignC(as_vector(target, dtype, self.width, language), value)
 

@@ -94,7 +94,7 @@ def _count_in(
     )
     if all(member.name != _ARRIVED for member in context.members):
         context.members.append(
-            SharedMember("u32", _ARRIVED, (), 4, 4, "of the blocks that sum, before this one")
+            SharedMember("int", _ARRIVED, (), 4, 4, "of the blocks that sum, before this one")
         )
     arrived, last = c.member("shared", _ARRIVED), c.sub(blocks, 1)
     context.environment[statement.last.name] = c.operation("==", arrived, last)
@@ -164,7 +164,8 @@ def _pointer(context: Context, buffer: Buffer, name: str, part: CExpr, const: bo
 def _place(context: Context, vectors: AccumulatorVectors, base: str, ahead: CExpr | None = None) -> Place:
     """Where a thread's vectors lie from its first one on, `ahead` elements further: those of all threads side by
     side, vector after vector."""
-    step = c.product(vectors.register(), context.computing_threads())
+    register = vectors.register()
+    step = Literal(0) if c.value_of(register) == 0 else c.product(register, context.computing_threads())
     offset = step if ahead is None else c.add(ahead, step)
     return lambda vector: c.index(base, offset)
 

@@ -63,9 +63,10 @@ class _Search:
     def statements(self, body: Sequence[CStmt], reach: frozenset[str]) -> None:
         for statement in body:
             match statement:
-                case Declare(name=name, value=value, structured=structured):
+                case Declare(name=name, value=value, structured=structured, also=also):
                     # Of `device = 0, multiprocessors`, both.
-                    reach = self._declare(structured or re.findall(r"[A-Za-z_]\w*", name), reach)
+                    names = structured or (*re.findall(r"[A-Za-z_]\w*", name), *also)
+                    reach = self._declare(names, reach)
                     if isinstance(value, Lambda):
                         inner = self._declare([parameter for _, parameter in value.parameters], reach)
                         self.statements(cast("tuple[CStmt, ...]", value.body), inner)

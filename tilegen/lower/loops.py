@@ -11,7 +11,7 @@ from tilegen.ir.nodes import For, Let, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.scalar import dialect, ranges, scalar
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.expressions import CExpr, Literal, Name, StaticCast
 from tilegen.model.statements import Declare
 from tilegen.schedule.analysis import each_node
 
@@ -69,7 +69,8 @@ def _bound(context: Context, loop: For, stop: Expr) -> CExpr:
     if not isinstance(stop, Var) and in_prologue(context, stop):
         wanted = name.rstrip("_") + ("_tiles" if loop.kind == "pipelined" else "_stop")
         return declare_once(context, wanted, value)
-    return value
+    counted = stop.dtype.kind != "uint" or stop.dtype.bits < 32
+    return value if counted else StaticCast("int", value, functional=True)  # as what counts up to it
 
 
 def _quotient(context: Context, start: Expr, stop: Expr) -> CExpr:

@@ -262,7 +262,7 @@ def grid_extent(context: Context, kernel: Kernel, axis: int, name: str) -> CExpr
     extent = kernel.grid[axis]
     if isinstance(extent, Const):
         return grid_constant(context, kernel, axis, name)
-    if isinstance(extent, Var):
+    if isinstance(extent, Var) and extent.dtype.kind != "uint":  # blocks are counted in int
         return scalar(context, extent)
     value = scalar(context, extent)
     for known in context.prologue:

@@ -13,18 +13,26 @@ from tilegen.ir.expressions import Binary, Const, Expr
 from tilegen.ir.interval import Range
 from tilegen.ir.linear import Linear
 from tilegen.ir.location import Location
-from tilegen.ir.nodes import AtomicElement, For, Kernel, Persistent, Stmt, Store
+from tilegen.ir.nodes import AtomicElement, For, Kernel, LeaveParts, Persistent, Stmt, Store
 from tilegen.ir.walk import each_statement
 
 
 def check_overhang(kernel: Kernel, axis: int, size: int, divisors: Mapping[str, int]) -> None:
-    """Raises ProgramError where blocks beyond the grid would write elements of tensors; `divisors` are those of
-    extents."""
+    """Raises ProgramError where blocks beyond the grid would write elements of tensors, or leave parts of sums;
+    `divisors` are those of extents."""
     if divisor_of(kernel.grid[axis], divisors) % size == 0:
         return
+    name = kernel.block_vars[axis].name
+    for statement in each_statement(kernel.body):
+        if isinstance(statement, LeaveParts):
+            raise ProgramError(
+                statement.location,
+                f"clusters of {size} blocks may reach beyond the grid along {name}, and the blocks there would leave "
+                "parts as well",
+                remedy=f"make the grid's extent a multiple of {size} and say so (T.assume), or leave cluster_dims out",
+            )
     for access, location, sizes in _stores(kernel.body):
         if not _misses(access, kernel, axis, sizes):
-            name = kernel.block_vars[axis].name
             raise ProgramError(
                 location,
                 f"clusters of {size} blocks may reach beyond the grid along {name}, and the blocks there would write "

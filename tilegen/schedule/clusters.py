@@ -16,7 +16,7 @@ from tilegen.inference.decisions import Decisions
 from tilegen.ir.affine import children
 from tilegen.ir.effects import blocks_of
 from tilegen.ir.expressions import Binary, Const, Expr, Load, Var
-from tilegen.ir.nodes import Assign, Copy, For, If, Kernel, Let, Stmt
+from tilegen.ir.nodes import Assign, Copy, For, If, Kernel, Let, Persistent, Stmt
 from tilegen.schedule.analysis import each_statement, variables
 from tilegen.schedule.cluster_overhang import check_overhang
 from tilegen.target import Target, load_target, target_names
@@ -106,7 +106,9 @@ def _different(kernel: Kernel, along: str, size: int) -> Callable[[Expr], bool]:
                 return True
             case Var(name):
                 return name in names
-            case Binary("//", Var(name), Const(int(divisor))) if name == along and divisor % size == 0:
+            case Binary("//", Var(name), Const(int(divisor))) if (
+                name == along and divisor > 0 and divisor % size == 0
+            ):
                 return False  # clusters begin at multiples of their size
             case _:
                 return any(differs(part) for part in children(expression))
@@ -134,6 +136,8 @@ def _loaded_alike(statements: tuple[Stmt, ...], copy: Copy, differs: Callable[[E
         if isinstance(statement, For) and (differs(statement.start) or differs(statement.stop)):
             return False
         if isinstance(statement, If) and differs(statement.condition):
+            return False
+        if isinstance(statement, Persistent):  # by hand: blocks have tiles of their own, maybe fewer of them
             return False
         return all(_loaded_alike(block, copy, differs) for block in inner)
     return True

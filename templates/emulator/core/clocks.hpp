@@ -145,11 +145,14 @@ struct Agent {
     if (knowledge.fenced) raise_all(times, *knowledge.fenced);
     knowledge.fenced = std::make_shared<const Times>(std::move(times));
   }
-  void fence_device() {
+  void fence_device(unsigned domain) {
     Times times = knowledge.seen ? *knowledge.seen : Times();
     raise(times, component, time++);
     knowledge.released = joined(knowledge.released, std::make_shared<const Times>(std::move(times)));
     knowledge.acquired = joined(knowledge.acquired, knowledge.heard);
+    if (!knowledge.acquired) return;
+    const auto own = knowledge.acquired->find(domain);  // of other threads of the cluster
+    if (own != knowledge.acquired->end()) knowledge.seen = joined(knowledge.seen, own->second);
   }
 };
 

@@ -75,5 +75,11 @@ def _whole(call: WordCall, value: object) -> Region:
         )
     if value.dtype.bits < 8 or value.dtype == bool_:
         call.fail("fragments", f"T.sum_blocks adds up numbers; {value.name} holds {value.dtype.name}")
+    if value.dtype.kind == "float" and value.dtype.bits < 16:
+        call.fail(
+            "fragments",
+            f"T.sum_blocks adds up floats of 16 bits or more; {value.name} holds {value.dtype.name}",
+            "copy it to a T.float32 fragment and add up that",
+        )
     zeros = tuple(build.const(0) for _ in value.shape)
     return Region(value, zeros, value.extents, location=call.location)
