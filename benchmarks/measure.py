@@ -87,8 +87,8 @@ def interleaved(
     settling: float = 0.0,
 ) -> dict[str, Timing]:
     """Times the competitors in `rounds` rounds; who begins changes from round to round, so that none always follows
-    the same neighbour. Each round gives a competitor about `budget` milliseconds, after as many of `settling` as are not
-    counted: a card at its power limit runs on what the one before has left of it."""
+    the same neighbour. Each round gives a competitor about `budget` milliseconds, after `settling` that do not count: a
+    card at its power limit runs on what the one before has left of it."""
     names = list(competitors)
     estimates = {name: estimate(timer, competitors[name]) for name in names}
     counts = {name: launches(estimates[name], budget) for name in names}

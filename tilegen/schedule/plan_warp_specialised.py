@@ -10,7 +10,20 @@ from dataclasses import dataclass, replace
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.nodes import Assign, Buffer, Copy, For, Gemm, If, Kernel, Let, Persistent, Program, Stmt
+from tilegen.ir.nodes import (
+    Assign,
+    Buffer,
+    Copy,
+    For,
+    Gemm,
+    If,
+    Kernel,
+    LeaveParts,
+    Let,
+    Persistent,
+    Program,
+    Stmt,
+)
 from tilegen.schedule.across_tiles import deepened, next_tile, ready
 from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
@@ -110,7 +123,8 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
     found: list[_Found] = []
     problems: list[str] = []
 
-    def walk(statements: tuple[Stmt, ...], loop: For | None, inner: bool) -> None:
+    def walk(statements: tuple[Stmt, ...], loop: For | None, inner: str) -> None:
+        """`inner` says what stands around the statements, inside of the kernel's body or of the pipelined `loop`."""
         for statement in statements:
             match statement:
                 case Copy(source, sink) if source.buffer.scope == "global" and sink.buffer.scope == "shared":
@@ -118,7 +132,7 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
                     if source.buffer.name in written:
                         problem = f"{source.buffer.name} is written by the kernel"
                     if inner and loop is None:
-                        problem = "it stands in a loop that is not pipelined"
+                        problem = f"it stands in {inner}"
                     if loop is not None and not problem:
                         problem = bound_to_order(loop, statement, kernel) or None
                     if inner and not problem and _read_outside(kernel, statements, sink.buffer):
@@ -135,7 +149,8 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
                             f"line {statement.location.line}: the consumers compute how often tiles are loaded"
                         )
                     outermost = statement.kind == "pipelined" and loop is None and not inner
-                    walk(statement.body, statement if outermost else loop, not outermost)
+                    around = "" if outermost else "a loop that is not pipelined"
+                    walk(statement.body, statement if outermost else loop, around)
                 case Persistent():
                     walk(statement.body, loop, inner)
                 case If():
@@ -144,12 +159,14 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
                             problems.append(
                                 f"{statement.location.place}: the consumers compute whether a tile is loaded"
                             )
-                        walk(statement.then, loop, True)
-                        walk(statement.otherwise, loop, True)
+                        last = any(isinstance(s, LeaveParts) for s in statements)
+                        branch = "what only the last block of several does" if last else "a branch"
+                        walk(statement.then, loop, branch)
+                        walk(statement.otherwise, loop, branch)
                 case _:
                     pass
 
-    walk(kernel.body, None, False)
+    walk(kernel.body, None, "")
     loads: dict[str, int] = {}
     for entry in found:
         loads[entry.copy.target.buffer.name] = loads.get(entry.copy.target.buffer.name, 0) + 1
