@@ -80,7 +80,7 @@ def test_rows_of_any_length_run(require_tool, kernel):
 
 def test_the_fast_text_keeps_its_assumption():
     assumed = doubled.emit().manifest.requirements
-    assert [requirement.text for requirement in assumed] == ["n % 8 == 0"]
+    assert "n % 8 == 0" in [requirement.text for requirement in assumed]
 
 
 def _facts(*shape):
