@@ -314,7 +314,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       *reinterpret_cast<fp32x4*>(&C_local[0][ni][0]) =
           *reinterpret_cast<const fp32x4*>(&C_local_first[4 * ni * kThreads]);
 #pragma unroll 4
-      for (int part = 1; part < kSplitK; ++part) {
+      for (int part = 1; part < kSplitK; ++part) {  // loads of 4 parts run at once
         alignas(16) float partial[4];
         *reinterpret_cast<fp32x4*>(&partial[0]) =
             *reinterpret_cast<const fp32x4*>(&C_local_first[i64(part) * kCLocalPartElements + 4 * ni * kThreads]);

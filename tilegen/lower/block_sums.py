@@ -75,6 +75,7 @@ def lower_add_parts(context: Context, statement: Stmt) -> list[CStmt]:
         blocks,
         tuple(vectors.add(_place(context, vectors, first, ahead))),
         unroll=_UNROLLED,
+        comment=f"loads of {_UNROLLED} parts run at once",
     )
     return [
         _pointer(context, buffer, first, c.mul(_group(context, kernel, axis), blocks), const=True),

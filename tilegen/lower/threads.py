@@ -166,7 +166,7 @@ def plain_threads(count: int, warp_size: int, warp_name: str) -> Threads:
 
 def consumer_threads(consumers: int, warpgroup: int, warp_size: int) -> Threads:
     """The names of the computing warpgroups behind a producer warpgroup (which is warpgroup 0)."""
-    whole = Level("computing_thread", 1, consumers * warpgroup, c.sub("threadIdx.x", warpgroup))
+    whole = Level("computing_thread", 1, consumers * warpgroup, c.sub("threadIdx.x", "kWarpgroup"))
     thread = Level("thread", 1, warpgroup, c.mod("threadIdx.x", "kWarpgroup"))
     levels = (
         Level("lane", 1, warp_size, c.mod("thread", warp_size)),
