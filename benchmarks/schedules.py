@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from tilegen.target import Target, load_target
 
@@ -30,14 +30,15 @@ _BARRIER = (
 )
 _SUM = 2500  # cycles in which blocks that share the k of a tile count each other
 _LEFT_PER_CYCLE = 7  # bytes of its part that each of them writes, all at once: fitted to parts of 8 to 128 KB
-_TAKEN_PER_CYCLE = 50  # bytes of all parts that the last of them reads
+_TAKEN_PER_CYCLE = 70  # bytes of all parts that the last of them reads
 _START = 1500  # cycles from a block's launch to its first product
-_CLUSTER = 1.03  # blocks that share loads wait for each other: measured on the H200, at 8192 and 4096 cubed
+_CLUSTER = 1.02  # blocks that share loads wait for each other: measured on the H200, at 8192 and 4096 cubed
 _SHALLOW = 0.12  # what a ring of one stage costs in waits, as a part of the products; deeper rings in proportion less
-_SPLIT_LINES = (
-    1.7  # what reading a row costs that begins inside a line of the L2 cache: measured at 5000x7000x3000
-)
-_LINE = 128  # bytes
+# Rows that begin inside a sector of the L2 cache: two requests each, which no neighbour's are merged with, and five
+# sectors instead of four. Fitted to nine such shapes on the H200.
+_SECTOR = 32  # bytes
+_SPLIT_READ, _SPLIT_ARRIVING = 1.9, 1.2
+_SPLIT_PIECES = 1.3  # more of the first where a row comes in pieces of half a line
 _AGAIN = 0.15  # what a row or column of tiles more costs of an operand's bytes, which L2 gives again: measured with 128
 _AGAIN_MOST = 2.0  # rows of A in one and two rows of tiles
 _BUSY = 100 * 1024  # bytes on their way to a multiprocessor that keep memory busy
@@ -50,8 +51,8 @@ _HIDDEN = (
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Parameters of `kernels.matmul`; `cluster` counts blocks that share a tile of B, `panel` rows of tiles, `split`
-    blocks that share the k of a tile."""
+    """Parameters of `kernels.matmul`; `cluster` counts blocks along M that share a tile of B, or along N one of A,
+    `panel` rows of tiles, `split` blocks that share the k of a tile."""
 
     block_M: int
     block_N: int
@@ -62,6 +63,7 @@ class Schedule:
     cluster: int = 1
     panel: int = 8
     split: int = 1
+    along: Literal["M", "N"] = "M"
 
     def parameters(self) -> dict[str, Any]:
         """As keyword arguments of `kernels.matmul`."""
@@ -72,7 +74,7 @@ class Schedule:
             "num_stages": self.num_stages,
             "threads": self.threads,
             "persistent": self.persistent,
-            "cluster_dims": (1, self.cluster),
+            "cluster_dims": (1, self.cluster) if self.along == "M" else (self.cluster, 1),
             "panel": self.panel,
             "split_K": self.split,
         }
@@ -81,7 +83,8 @@ class Schedule:
         tile = f"{self.block_M}x{self.block_N}x{self.block_K}"
         kind = "persistent" if self.persistent else "grid"
         share = f" k{self.split}" if self.split > 1 else ""
-        return f"{tile} s{self.num_stages} t{self.threads} {kind} c{self.cluster} p{self.panel}{share}"
+        cluster = f"c{self.cluster}{'n' if self.along == 'N' else ''}"
+        return f"{tile} s{self.num_stages} t{self.threads} {kind} {cluster} p{self.panel}{share}"
 
     @staticmethod
     def parse(text: str) -> Schedule:
@@ -90,14 +93,14 @@ class Schedule:
         Raises:
             ValueError: for other text.
         """
-        pattern = r"(\d+)x(\d+)x(\d+) s(\d+) t(\d+) (persistent|grid) c(\d+) p(\d+)(?: k(\d+))?"
+        pattern = r"(\d+)x(\d+)x(\d+) s(\d+) t(\d+) (persistent|grid) c(\d+)(n?) p(\d+)(?: k(\d+))?"
         match = re.fullmatch(pattern, text)
         if match is None:
             raise ValueError(f"'{text}' is no schedule")
         block_m, block_n, block_k, stages, threads = (int(number) for number in match.groups()[:5])
-        persistent = match[6] == "persistent"
-        cluster, panel, split = int(match[7]), int(match[8]), int(match[9] or 1)
-        return Schedule(block_m, block_n, block_k, stages, threads, persistent, cluster, panel, split)
+        persistent, along = match[6] == "persistent", "N" if match[8] else "M"
+        cluster, panel, split = int(match[7]), int(match[9]), int(match[10] or 1)
+        return Schedule(block_m, block_n, block_k, stages, threads, persistent, cluster, panel, split, along)
 
     @property
     def stage_bytes(self) -> int:
@@ -129,7 +132,10 @@ def _fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
     rows, columns = -(-problem.M // schedule.block_M), -(-problem.N // schedule.block_N)
     together = rows * columns * schedule.split <= target.device.multiprocessors
     steps = -(-problem.K // schedule.block_K)
-    return schedule.cluster <= rows and (schedule.split == 1 or (together and steps >= 4 * schedule.split))
+    neighbours = rows if schedule.along == "M" else columns
+    return schedule.cluster <= neighbours and (
+        schedule.split == 1 or (together and steps >= 4 * schedule.split)
+    )
 
 
 def default_schedule(problem: Problem, target_name: str) -> Schedule:
@@ -146,7 +152,8 @@ def _hopper(target: Target) -> Iterator[Schedule]:
     shared memory holds with a staged output beside it, or without; low tiles, which wait for memory alone, also with
     three stages: fewer bytes under way come faster (H200)."""
     tiles = (
-        (128, 256, 256), (256, 128, 256), (128, 192, 256), (128, 128, 256), (128, 224, 256), (192, 128, 384),
+        (128, 256, 256), (256, 128, 256), (128, 192, 256), (128, 128, 256), (128, 224, 256), (128, 160, 256),
+        (256, 160, 256), (192, 128, 384), (192, 160, 384), (192, 192, 384),
         (64, 256, 128), (64, 224, 128), (64, 192, 128), (64, 128, 128), (128, 128, 128), (64, 64, 128),
         (16, 256, 128), (16, 128, 128), (32, 128, 128),
     )  # fmt: skip
@@ -163,9 +170,15 @@ def _hopper(target: Target) -> Iterator[Schedule]:
                 deep = replace(first, num_stages=stages)
                 yield deep
                 for split in _SPLITS:
-                    yield replace(deep, split=split)
-                yield replace(deep, persistent=True)
-                yield replace(deep, persistent=True, cluster=2)
+                    yield from _clustered(replace(deep, split=split))
+                yield from _clustered(replace(deep, persistent=True))
+
+
+def _clustered(schedule: Schedule) -> Iterator[Schedule]:
+    """A schedule without clusters, with pairs that share tiles of B, and with pairs that share tiles of A."""
+    yield schedule
+    yield replace(schedule, cluster=2)
+    yield replace(schedule, cluster=2, along="N")
 
 
 def _ampere(target: Target) -> Iterator[Schedule]:
@@ -197,10 +210,11 @@ def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> fl
     device = target.device
     resident = _resident(schedule, target)
     tiles_m, tiles_n = -(-problem.M // schedule.block_M), -(-problem.N // schedule.block_N)
-    tiles = -(-tiles_m // schedule.cluster) * schedule.cluster * tiles_n * schedule.split
+    line = tiles_m if schedule.along == "M" else tiles_n
+    tiles = -(-line // schedule.cluster) * schedule.cluster * (tiles_m * tiles_n // line) * schedule.split
     slots = device.multiprocessors // schedule.cluster * schedule.cluster * resident
     waves = (tiles / slots + -(-tiles // slots)) / 2 if tiles > slots else 1.0
-    step, rate = _step(problem, schedule, target, resident)
+    step, rate = _step(problem, schedule, target, resident, min(tiles, device.multiprocessors))
     ending = _EPILOGUE if _staged(schedule, target) or not target.has("tma") else _UNSTAGED
     beside = _EPILOGUE / 2 if schedule.persistent else _START  # what the next tile's loads do not hide
     steps = -(-problem.K // (schedule.block_K * schedule.split)) * (schedule.block_K / _STEP)
@@ -226,23 +240,18 @@ def _summing(schedule: Schedule) -> float:
     return _SUM + part / _LEFT_PER_CYCLE + schedule.split * part / _TAKEN_PER_CYCLE
 
 
-def _step(problem: Problem, schedule: Schedule, target: Target, resident: int) -> tuple[float, float]:
-    """Cycles that a multiprocessor takes for 64 columns of K of each resident block, a block's share; and the bytes a
-    cycle that a block loads. Loads that hide behind products still cost a part of their time."""
+def _step(
+    problem: Problem, schedule: Schedule, target: Target, resident: int, active: int
+) -> tuple[float, float]:
+    """Cycles that a multiprocessor takes for 64 columns of K of each resident block, a block's share, where so many
+    are active; and the bytes a cycle that a block loads. Loads that hide behind products still cost a part of their
+    time."""
     limits, device = target.limits, target.device
     flops = device.matrix_flops_per_second("float16") / device.multiprocessors / device.clock_hertz
     products = 2 * schedule.block_M * schedule.block_N * _STEP / flops
     in_flight = (schedule.num_stages - 1.5) * schedule.stage_bytes
     rate = min(_L2_BYTES_PER_CYCLE / resident, in_flight / _LATENCY)
-    a, b = (_SPLIT_LINES if row * _HALF % _LINE else 1.0 for row in (problem.K, problem.N))
-    read = a * schedule.block_M + b * schedule.block_N / schedule.cluster  # rows that L2 gives
-    arriving = (
-        schedule.block_M + schedule.block_N
-    )  # what a cluster shares, each of its multiprocessors receives
-    arriving += max(
-        0, schedule.block_M - problem.M
-    )  # rows that TMA fills with zeros take twice as long: measured
-    loads = max(read, arriving) * _STEP * _HALF / rate
+    loads = _loaded_rows(problem, schedule, active / device.multiprocessors) * _STEP * _HALF / rate
     reads = _shared_rows(schedule, target) * _STEP * _HALF / (limits.banks * limits.bank_bytes)
     waits = _SHALLOW / schedule.num_stages * products * resident
     beside = [products * resident, loads]
@@ -258,6 +267,23 @@ def _step(problem: Problem, schedule: Schedule, target: Target, resident: int) -
     multiplied = min(1.0, products * schedule.block_K / _STEP / landing)
     streaming = (schedule.num_stages - 0.5 - multiplied) * schedule.stage_bytes / _LATENCY
     return busy, min(_L2_BYTES_PER_CYCLE / resident, streaming)
+
+
+def _loaded_rows(problem: Problem, schedule: Schedule, active: float) -> float:
+    """Rows of both tiles that a step's loads cost: those that L2 gives, or those that arrive, whichever are more. L2
+    answers all multiprocessors, of which a part are active; what a cluster shares, each of its blocks receives."""
+    split_a, split_b = (row * _HALF % _SECTOR != 0 for row in (problem.K, problem.N))
+    pieces = _SPLIT_PIECES if schedule.block_N % _STEP else 1.0
+    a = schedule.block_M * (_SPLIT_READ if split_a else 1.0)
+    b = schedule.block_N * (_SPLIT_READ * pieces if split_b else 1.0)
+    shared = (a, b / schedule.cluster) if schedule.along == "M" else (a / schedule.cluster, b)
+    read = sum(shared) * (active if split_a or split_b else 1.0)
+    arriving = schedule.block_M * (_SPLIT_ARRIVING if split_a else 1.0)
+    arriving += schedule.block_N * (_SPLIT_ARRIVING if split_b else 1.0)
+    arriving += max(
+        0, schedule.block_M - problem.M
+    )  # rows that TMA fills with zeros take twice as long: measured
+    return max(read, arriving)
 
 
 def _shared_rows(schedule: Schedule, target: Target) -> int:

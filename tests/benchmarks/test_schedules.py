@@ -27,6 +27,7 @@ def test_a_schedule_reads_back():
         s for size in ((4096, 4096, 4096), (16, 4096, 14336)) for s in search_space(Problem(*size), "sm_90a")
     ]
     assert any(schedule.split > 1 for schedule in schedules)
+    assert {s.along for s in schedules if s.cluster > 1} == {"M", "N"}
     for schedule in schedules:
         assert Schedule.parse(str(schedule)) == schedule
     with pytest.raises(ValueError, match="is no schedule"):
@@ -61,7 +62,7 @@ def test_few_tiles_with_a_long_k_are_shared_and_no_others():
         assert default_schedule(Problem(*size), "sm_90a").split == 1
 
 
-def test_clusters_pay_where_rows_split_cache_lines_and_want_rows_of_tiles():
+def test_clusters_pay_where_rows_split_sectors_and_want_neighbours():
     """Each multiprocessor receives all of a tile, whoever asked for it: sharing spares L2's side alone."""
     target = load_target("sm_90a")
     alone, shared = (Schedule(64, 128, 64, 6, 128, persistent=True, cluster=cluster) for cluster in (1, 2))
@@ -69,7 +70,7 @@ def test_clusters_pay_where_rows_split_cache_lines_and_want_rows_of_tiles():
     assert predicted_cycles(whole, alone, target) < predicted_cycles(whole, shared, target)
     assert predicted_cycles(split, alone, target) > predicted_cycles(split, shared, target)
     one_row = search_space(Problem(16, 4096, 4096), "sm_90a", limit=1000)
-    assert len(one_row) > 100 and all(schedule.cluster == 1 for schedule in one_row)
+    assert len(one_row) > 100 and all(s.cluster == 1 or s.along == "N" for s in one_row)
 
 
 def test_the_model_knows_that_more_work_takes_longer():

@@ -149,10 +149,12 @@ class Producer:
         declared, head = rings.trip_count(self.context, loop, loop_head(self.context, loop))
         rings.enter(self.context, rings.filled_by(self.context, loop), Name(head.variable))
         body = tuple(self.block(loop.body))
-        registers = self.context.plan.registers
-        # Unrolled, a loop needs more registers than the smallest budget has, or than counting from tile to tile leaves.
+        plan, registers = self.context.plan, self.context.plan.registers
+        # Unrolled, a loop needs more registers than the smallest budget has, or than counting from tile to tile or a
+        # cluster's shares leave.
         counts = any(loop is one for one in rings.counted_loops(self.context))
-        once = registers is not None and (registers.producer < PRODUCER_REGISTERS or counts)
+        crowded = counts or plan.multicasts != ()
+        once = registers is not None and (registers.producer < PRODUCER_REGISTERS or crowded)
         unroll = 1 if once else None
         each = ForC(head.variable, head.start, head.stop, body, unroll=unroll, comment=head.comment)
         return [*declared, Blank(), each]

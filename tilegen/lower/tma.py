@@ -201,11 +201,11 @@ def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
             share = c.operation("/", extents[-2], size)
             rows = (share, layout.rows // context.plan.cluster_size)
             first = (c.operation("*", "rank", share), Literal(0))
-            tile = c.index(tile, first[0])
     found = boxes(context, copy.source, layout, extents, rows, first)
 
     def load(box: CExpr, coordinates: tuple[CExpr, ...]) -> Expression:
-        return Expression(c.call(name, box, found.map, *coordinates, barrier, *extra))
+        part = box if first is None else c.index(box, first[0])
+        return Expression(c.call(name, part, found.map, *coordinates, barrier, *extra))
 
     by_groups = shared is not None and shared.by == "groups"
     return each_group(context, layout, extents[-1], tile, found.coordinates, load, by_groups)

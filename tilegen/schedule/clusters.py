@@ -26,7 +26,8 @@ SWIZZLE_ROWS = 8  # shares of a tile begin at whole swizzle atoms
 
 @dataclass(frozen=True, slots=True)
 class Multicast:
-    """How a tile is shared out: each block of the cluster loads `1 / blocks` of its rows or of its column groups."""
+    """How a tile is shared out: each block of the cluster loads `1 / blocks` of its column groups or, where they do not
+    divide, of its rows: more boxes, of fewer bytes each."""
 
     buffer: str
     by: Literal["rows", "groups"]
@@ -90,7 +91,7 @@ def multicasts(kernel: Kernel, copies: tuple[Copy, ...], decisions: Decisions) -
             continue
         if layout.groups % size == 0:
             found.append(Multicast(copy.target.buffer.name, "groups"))
-        elif layout.groups == 1 and layout.rows % (size * SWIZZLE_ROWS) == 0:
+        elif copy.target.buffer.rank == 2 and layout.rows % (size * SWIZZLE_ROWS) == 0:
             found.append(Multicast(copy.target.buffer.name, "rows"))
     return tuple(found)
 
