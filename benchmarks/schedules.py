@@ -34,11 +34,13 @@ _TAKEN_PER_CYCLE = 70  # bytes of all parts that the last of them reads
 _START = 1500  # cycles from a block's launch to its first product
 _CLUSTER = 1.02  # blocks that share loads wait for each other: measured on the H200, at 8192 and 4096 cubed
 _SHALLOW = 0.12  # what a ring of one stage costs in waits, as a part of the products; deeper rings in proportion less
-# Rows that begin inside a sector of the L2 cache: two requests each, which no neighbour's are merged with, and five
-# sectors instead of four. Fitted to nine such shapes on the H200.
-_SECTOR = 32  # bytes
-_SPLIT_READ, _SPLIT_ARRIVING = 1.9, 1.2
-_SPLIT_PIECES = 1.3  # more of the first where a row comes in pieces of half a line
+# What it costs L2 to give a row of a tile that begins inside a line: two requests, and with clusters no neighbour's are
+# merged with them; inside a sector, they never are, and five sectors arrive instead of four. Fitted to 20 shapes on
+# the H200.
+_LINE, _SECTOR = 128, 32  # bytes
+_SPLIT_LINE, _SPLIT_LINE_CLUSTER, _SPLIT_SECTOR = 1.1, 1.8, 2.0
+_SPLIT_ARRIVING = 1.2
+_PIECES = 1.5  # more requests where a row of B's tile comes in pieces of half a line
 _AGAIN = 0.15  # what a row or column of tiles more costs of an operand's bytes, which L2 gives again: measured with 128
 _AGAIN_MOST = 2.0  # rows of A in one and two rows of tiles
 _BUSY = 100 * 1024  # bytes on their way to a multiprocessor that keep memory busy
@@ -98,7 +100,8 @@ class Schedule:
         if match is None:
             raise ValueError(f"'{text}' is no schedule")
         block_m, block_n, block_k, stages, threads = (int(number) for number in match.groups()[:5])
-        persistent, along = match[6] == "persistent", "N" if match[8] else "M"
+        persistent = match[6] == "persistent"
+        along: Literal["M", "N"] = "N" if match[8] else "M"
         cluster, panel, split = int(match[7]), int(match[9]), int(match[10] or 1)
         return Schedule(block_m, block_n, block_k, stages, threads, persistent, cluster, panel, split, along)
 
@@ -170,15 +173,10 @@ def _hopper(target: Target) -> Iterator[Schedule]:
                 deep = replace(first, num_stages=stages)
                 yield deep
                 for split in _SPLITS:
-                    yield from _clustered(replace(deep, split=split))
-                yield from _clustered(replace(deep, persistent=True))
-
-
-def _clustered(schedule: Schedule) -> Iterator[Schedule]:
-    """A schedule without clusters, with pairs that share tiles of B, and with pairs that share tiles of A."""
-    yield schedule
-    yield replace(schedule, cluster=2)
-    yield replace(schedule, cluster=2, along="N")
+                    yield replace(deep, split=split)
+                yield replace(deep, persistent=True)
+                yield replace(deep, persistent=True, cluster=2)
+                yield replace(deep, persistent=True, cluster=2, along="N")
 
 
 def _ampere(target: Target) -> Iterator[Schedule]:
@@ -272,18 +270,32 @@ def _step(
 def _loaded_rows(problem: Problem, schedule: Schedule, active: float) -> float:
     """Rows of both tiles that a step's loads cost: those that L2 gives, or those that arrive, whichever are more. L2
     answers all multiprocessors, of which a part are active; what a cluster shares, each of its blocks receives."""
-    split_a, split_b = (row * _HALF % _SECTOR != 0 for row in (problem.K, problem.N))
-    pieces = _SPLIT_PIECES if schedule.block_N % _STEP else 1.0
-    a = schedule.block_M * (_SPLIT_READ if split_a else 1.0)
-    b = schedule.block_N * (_SPLIT_READ * pieces if split_b else 1.0)
-    shared = (a, b / schedule.cluster) if schedule.along == "M" else (a / schedule.cluster, b)
-    read = sum(shared) * (active if split_a or split_b else 1.0)
-    arriving = schedule.block_M * (_SPLIT_ARRIVING if split_a else 1.0)
-    arriving += schedule.block_N * (_SPLIT_ARRIVING if split_b else 1.0)
-    arriving += max(
-        0, schedule.block_M - problem.M
-    )  # rows that TMA fills with zeros take twice as long: measured
-    return max(read, arriving)
+    pitches = problem.K * _HALF, problem.N * _HALF
+    a, b = (_given(pitch, schedule.cluster > 1) for pitch in pitches)
+    given_a, given_b = (
+        a * schedule.block_M,
+        b * schedule.block_N * (_PIECES if schedule.block_N % _STEP else 1.0),
+    )
+    if schedule.along == "M":
+        given_b /= schedule.cluster
+    else:
+        given_a /= schedule.cluster
+    given = (given_a + given_b) * (active if a > 1 or b > 1 else 1.0)
+    arriving = sum(
+        rows * (_SPLIT_ARRIVING if pitch % _SECTOR else 1.0)
+        for rows, pitch in zip((schedule.block_M, schedule.block_N), pitches, strict=True)
+    )
+    zeros = max(0, schedule.block_M - problem.M)  # rows that TMA fills take twice as long: measured
+    return max(given, arriving + zeros)
+
+
+def _given(pitch: int, clustered: bool) -> float:
+    """What a tile's row costs L2, where a tensor's rows are so many bytes apart."""
+    if pitch % _LINE == 0:
+        return 1.0
+    if pitch % _SECTOR == 0:
+        return _SPLIT_LINE_CLUSTER if clustered else _SPLIT_LINE
+    return _SPLIT_SECTOR
 
 
 def _shared_rows(schedule: Schedule, target: Target) -> int:
