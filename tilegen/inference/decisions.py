@@ -57,7 +57,8 @@ class GemmDecision:
     `instruction` is (m, n, k) of the atom; `warps` how many warps (warpgroups for wgmma, waves for mfma) lie
     along m and n; `repeats` how many atoms each of them computes along m and n. `k` runs in
     `k_extent / instruction[2]` steps. Where warps share k, it is cut into `k_parts` of `k_extent` each, the slowest
-    digit of a warp's number says which one is its own, and accumulators hold parts of the sums.
+    digit of a warp's number says which one is its own, and accumulators hold parts of the sums. `passed_over` says why
+    a faster family of the target's does not compute it.
     """
 
     family: Family
@@ -74,6 +75,7 @@ class GemmDecision:
     a: Fragment | None = None  # the operand fragments, where operands come from registers
     b: Fragment | None = None
     k_parts: int = 1
+    passed_over: str = ""
 
     @property
     def steps(self) -> int:

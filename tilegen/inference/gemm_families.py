@@ -52,6 +52,7 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
             raise _no_family(gemm, why_not, threads, target)
         family = common or able[0]
         decision = family_module(family).decide(asked[position], threads, target)
+        decision = replace(decision, passed_over=_passed_over(family, position, reasons, target))
         refuse_columns(gemm, getattr(family_module(family), "PART_COLUMNS", 1), decisions.divisors)
         decisions.gemms[gemm] = decision
         _fix_fragments(gemm, decision, owners, decisions)
@@ -61,6 +62,16 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
 def _reasons(gemms: list[Gemm], threads: int, target: Target) -> dict[str, list[str | None]]:
     """Why each family cannot compute each gemm."""
     return {family: [family_module(family).why_not(g, threads, target) for g in gemms] for family in FAMILIES}
+
+
+def _passed_over(family: str, position: int, reasons: dict[str, list[str | None]], target: Target) -> str:
+    """Why no faster family of the target's computes a gemm; nothing where the fastest does."""
+    faster = [name for name in FAMILIES[: FAMILIES.index(family)] if target.has(name)]
+    if not faster:
+        return ""
+    why = reasons[faster[0]]
+    own = why[position] or next(reason for reason in why if reason)  # one family computes all gemms
+    return f"not by {faster[0]}: {own}"
 
 
 def _some_family(reasons: dict[str, list[str | None]], position: int) -> bool:

@@ -16,6 +16,7 @@ from tilegen.target import Target
 ROWS = 64  # of every atom
 DEPTH = 16  # of every atom with 16-bit operands
 ROW = 16  # elements of the narrowest swizzle, 32 bytes
+BESIDE = 26  # registers that ptxas of CUDA 13 wants beside an instruction's accumulators (its error C7602)
 
 
 def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
@@ -40,21 +41,44 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     if not any(atom.capability == "wgmma" for atom in target.mma_atoms_for(*dtypes)):
         return f"wgmma has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"
     if _partition(gemm, threads // size, target) is None:
+        most = _most_columns(gemm, threads, target)
+        if most < 256 and _partition(gemm, threads // size, target, 256) is not None:
+            given = _launch_registers(threads, target)
+            return f"{given} registers, which {threads} threads get at launch, hold the sums of {most} columns at most"
         return cannot_share(gemm, threads // size, "warpgroups")
     return None
 
 
-def _partition(gemm: Gemm, warpgroups: int, target: Target) -> tuple[int, int, int] | None:
+def _launch_registers(threads: int, target: Target) -> int:
+    """What every thread gets, of those that compute and a producer's: ptxas must fit each instruction in it, whatever
+    setmaxnreg moves from one to the other later."""
+    limits = target.limits
+    block = min(threads + limits.warpgroup_size, limits.threads_per_block)
+    step = limits.register_granularity
+    return min(limits.registers_per_multiprocessor // block // step * step, limits.registers_per_thread)
+
+
+def _most_columns(gemm: Gemm, threads: int, target: Target) -> int:
+    """Of an instruction whose accumulators a thread can hold."""
+    bits = ROWS * gemm.c.buffer.dtype.bits  # of a column
+    free = _launch_registers(threads, target) - BESIDE
+    return free * 32 * target.limits.warpgroup_size // bits
+
+
+def _partition(
+    gemm: Gemm, warpgroups: int, target: Target, most: int | None = None
+) -> tuple[int, int, int] | None:
     """(warpgroups along m, along n, parts of k): as the policy says where the tile allows it, rows first otherwise."""
+    most = most or min(256, _most_columns(gemm, warpgroups * target.limits.warpgroup_size, target))
     for parts in part_counts(gemm, warpgroups, DEPTH, target):
-        found = _of_tile(gemm, warpgroups // parts)
+        found = _of_tile(gemm, warpgroups // parts, most)
         if found is not None:
             return *found, parts
     return None
 
 
-def _of_tile(gemm: Gemm, warpgroups: int) -> tuple[int, int] | None:
-    """(warpgroups along m, along n) of those that have the same part of k."""
+def _of_tile(gemm: Gemm, warpgroups: int, most: int) -> tuple[int, int] | None:
+    """(warpgroups along m, along n) of those that have the same part of k, of `most` columns each."""
     m, n, _ = gemm.extents
     group = 64 if n % 64 == 0 else 32 if n % 32 == 0 else 16 if n % 16 == 0 else 8
 
@@ -64,7 +88,7 @@ def _of_tile(gemm: Gemm, warpgroups: int) -> tuple[int, int] | None:
             warpgroups % along_m == 0
             and m % (ROWS * along_m) == 0
             and n % (8 * along_n) == 0
-            and n // along_n <= 256
+            and n // along_n <= most
             and (along_n == 1 or n // along_n % group == 0)
         )
 

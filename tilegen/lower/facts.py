@@ -66,6 +66,7 @@ def pipeline_lines(context: Context) -> tuple[str, ...]:
     if atoms:
         who = "consumers: " if plan.hand_overs else ""
         lines.append(f"{who}math by {listed(list(atoms))}")
+        lines += dict.fromkeys(d.passed_over for _, d in context.decisions.gemms.items() if d.passed_over)
     return (*lines, *_skew_lines(context))
 
 

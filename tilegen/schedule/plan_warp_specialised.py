@@ -67,6 +67,10 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
         return problems[0] if problems else ""
     if problems:
         return problems[0]
+    if kernel.threads + warpgroup > target.limits.threads_per_block:
+        return (
+            f"{kernel.threads} threads leave no room for a producer among {target.limits.threads_per_block}"
+        )
     hand_overs, reasons = _fitting_hand_overs(kernel, found, decisions, target)
     consumers = kernel.threads // warpgroup
     plan = Plan(

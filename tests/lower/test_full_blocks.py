@@ -1,0 +1,93 @@
+"""Blocks of as many threads as there can be: a producer needs room, and an instruction registers."""
+
+# mypy: ignore-errors
+
+import numpy as np
+import pytest
+
+import tilegen
+import tilegen.language as T
+from tilegen.target import load_target, target_names
+from tilegen.toolchain.cuda import build_cuda
+
+
+@tilegen.jit
+def sums(X, threads=1024):
+    """Running sums of rows, which come through a ring."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float16)
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 1024), threads=threads) as bx:
+        x = T.alloc_shared((4, 1024), T.float16)
+        y = T.alloc_fragment((1024,), T.float32)
+        T.clear(y)
+        for m in T.Pipelined(T.ceildiv(M, 4), num_stages=3):
+            T.copy(X[m * 4, bx * 1024], x)
+            for i in T.serial(4):
+                for j in T.Parallel(1024):
+                    y[j] += x[i, j]
+        T.copy(y, Y[bx * 1024])
+    return Y
+
+
+@tilegen.jit
+def product(A, B, block_M=128, block_N=256, threads=256):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        a = T.alloc_shared((block_M, 32), T.float16)
+        b = T.alloc_shared((32, block_N), T.float16)
+        c = T.alloc_fragment((block_M, block_N), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(A[by * block_M, k * 32], a)
+            T.copy(B[k * 32, bx * block_N], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[by * block_M, bx * block_N])
+    return C
+
+
+@pytest.mark.parametrize("target", target_names())
+@pytest.mark.parametrize("threads", [512, 896, 1024])
+def test_no_block_has_more_threads_than_its_target_runs(target, threads, require_tool):
+    require_tool("host_compiler")
+    x = np.random.default_rng(1).integers(-2, 3, (19, 1500)).astype(np.float16)
+    emission = sums.emit(T.Tensor(x.shape, T.float16), target=target, threads=threads)
+    assert emission.manifest.block[0] <= load_target(target).limits.threads_per_block
+    result = emission.emulate(x, schedule="random", asynchronous="lazy", seed=2)
+    np.testing.assert_array_equal(result, x.astype(np.float32).sum(axis=0))
+
+
+def test_the_text_says_that_the_block_is_full():
+    x = T.Tensor((64, 2048), T.float16)
+    said = "1024 threads leave no room for a producer among 1024"
+    assert said in sums.emit(x, target="sm_90a").source
+    assert "1 producer warpgroup" in sums.emit(x, target="sm_90a", threads=896).source
+
+
+# Rows and columns of a tile, threads, and the columns of wgmma, if it computes them.
+TILES = [
+    (128, 256, 256, 256),  # 168 registers at launch
+    (192, 192, 384, 192),  # 128
+    (192, 256, 384, None),
+    (256, 128, 512, 128),  # 96
+    (512, 64, 1024, 64),  # 64
+    (256, 256, 1024, 64),
+]
+
+
+@pytest.mark.parametrize(("rows", "columns", "threads", "wgmma"), TILES)
+def test_an_instruction_s_sums_fit_the_registers_of_the_launch(rows, columns, threads, wgmma, require_tool):
+    """ptxas refuses wgmma whose accumulators and 26 more exceed them, whatever setmaxnreg gives later."""
+    require_tool("nvcc")
+    specs = [T.Tensor((512, 512), T.float16)] * 2
+    emission = product.emit(*specs, target="sm_90a", block_M=rows, block_N=columns, threads=threads)
+    build_cuda(emission.source, load_target("sm_90a"))
+    why = "not by wgmma: 128 registers, which 384 threads get at launch, hold the sums of 204 columns at most"
+    if wgmma is None:
+        assert why in emission.source and why in emission.report()
+    else:
+        assert f"math by SM90_64x{wgmma}x16_F32F16F16_SS" in emission.source
+        assert "not by wgmma" not in emission.source
