@@ -23,6 +23,7 @@
 //
 // Pipeline   producer: TMA to 5 stages each of A_shared and B_shared ahead of loop step
 //            consumers: math by SM80_16x8x16_F32F16F16F32_TN
+//            not by wgmma: wgmma computes 64 rows at once, the tile has 16
 
 #include <cuda_fp16.h>
 
