@@ -8,7 +8,17 @@ from typing import Any
 
 from benchmarks.correctness import Verdict
 from benchmarks.isolation import Progress
-from benchmarks.measure import ROUNDS, Run, Timer, Timing, fastest, interleaved, ratio_to_best, ratios
+from benchmarks.measure import (
+    ROUNDS,
+    SETTLING_MILLISECONDS,
+    Run,
+    Timer,
+    Timing,
+    fastest,
+    interleaved,
+    ratio_to_best,
+    ratios,
+)
 from tilegen.diagnostics import ProgramError
 from tilegen.errors import TilegenError
 from tilegen.runtime.compilation import Backend
@@ -82,7 +92,7 @@ def hold(contest: Contest, options: Options, timer: Timer, progress: Progress) -
             best, searches[name] = fastest(attempt.runs, timer, _prefixed(progress, name))
         chosen[name], finals[name], norms[name] = best, attempt.runs[best], attempt.norms[best]
     progress("rounds")
-    timings = interleaved(finals, timer, options.rounds) if finals else {}
+    timings = interleaved(finals, timer, options.rounds, settling=SETTLING_MILLISECONDS) if finals else {}
     entry = _entry(contest, timings)
     return entry | {"chosen": chosen, "norms": norms, "wrong": wrong, "unfit": unfit, "searches": searches}
 
