@@ -17,6 +17,14 @@ _BARRIERS = 1024  # bytes kept for barriers and alignment
 _STEP = 64  # columns of K that the model counts by
 _MOST_STAGES = 6
 _SPLITS = (2, 4, 8)
+_CLUSTERS = (2, 4)
+# Tiles whose rows are no whole 64s, which wgmma computes of exchanged operands: for numbers of tiles that fill waves.
+_EXCHANGED = (
+    *((rows, 256, 256) for rows in (96, 112, 144, 160, 176)),
+    *((rows, 192, 384) for rows in (112, 144, 160, 176)),
+    *((rows, 128, 256) for rows in (144, 160, 176, 208, 224, 240)),
+)
+_GPC = 16  # multiprocessors, at least
 _LOW = 64  # rows of a tile that has few of them
 _STREAMED = 3  # stages that keep memory busy
 _L2_BYTES_PER_CYCLE = 68  # of one multiprocessor's port
@@ -131,14 +139,16 @@ def search_space(problem: Problem, target_name: str, limit: int = 24) -> tuple[S
 
 
 def _fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
-    """Whether clusters find as many rows of tiles, and blocks that share the k of a tile run at once and have some."""
+    """Whether clusters find as many tiles beside each other, and blocks that share the k of a tile run at once and have
+    some. Clusters of four pay where all of them run at once: from wave to wave they wait for each other (H200)."""
     rows, columns = -(-problem.M // schedule.block_M), -(-problem.N // schedule.block_N)
     together = rows * columns * schedule.split <= target.device.multiprocessors
     steps = -(-problem.K // schedule.block_K)
-    neighbours = rows if schedule.along == "M" else columns
-    return schedule.cluster <= neighbours and (
-        schedule.split == 1 or (together and steps >= 4 * schedule.split)
-    )
+    if schedule.cluster > (rows if schedule.along == "M" else columns):
+        return False
+    if schedule.cluster > 2 and not together:
+        return False
+    return schedule.split == 1 or (together and steps >= 4 * schedule.split)
 
 
 def default_schedule(problem: Problem, target_name: str) -> Schedule:
@@ -160,8 +170,8 @@ def _hopper(target: Target) -> Iterator[Schedule]:
         (64, 256, 128), (64, 224, 128), (64, 192, 128), (64, 128, 128), (128, 128, 128), (64, 64, 128),
         (16, 256, 128), (16, 128, 128), (32, 128, 128),
     )  # fmt: skip
-    for block_m, block_n, threads in tiles:
-        for block_k in (64, 128):
+    for block_m, block_n, threads in (*tiles, *_EXCHANGED):
+        for block_k in (64,) if block_m % _STEP and block_m > _STEP else (64, 128):
             first = Schedule(block_m, block_n, block_k, 2, threads)
             staged = block_m * block_n * _HALF
             depths = {_depth(first, target, staged), _depth(first, target, 0)}
@@ -175,8 +185,9 @@ def _hopper(target: Target) -> Iterator[Schedule]:
                 for split in _SPLITS:
                     yield replace(deep, split=split)
                 yield replace(deep, persistent=True)
-                yield replace(deep, persistent=True, cluster=2)
-                yield replace(deep, persistent=True, cluster=2, along="N")
+                for cluster in _CLUSTERS:
+                    yield replace(deep, persistent=True, cluster=cluster)
+                    yield replace(deep, persistent=True, cluster=cluster, along="N")
 
 
 def _ampere(target: Target) -> Iterator[Schedule]:
@@ -210,7 +221,9 @@ def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> fl
     tiles_m, tiles_n = -(-problem.M // schedule.block_M), -(-problem.N // schedule.block_N)
     line = tiles_m if schedule.along == "M" else tiles_n
     tiles = -(-line // schedule.cluster) * schedule.cluster * (tiles_m * tiles_n // line) * schedule.split
-    slots = device.multiprocessors // schedule.cluster * schedule.cluster * resident
+    # Clusters of two are pairs of a TPC; GPCs of 16 or 18 multiprocessors hold four clusters of four.
+    together = schedule.cluster if schedule.cluster <= 2 else _GPC
+    slots = device.multiprocessors // together * together * resident
     waves = (tiles / slots + -(-tiles // slots)) / 2 if tiles > slots else 1.0
     step, rate = _step(problem, schedule, target, resident, min(tiles, device.multiprocessors))
     ending = _EPILOGUE if _staged(schedule, target) or not target.has("tma") else _UNSTAGED
@@ -302,6 +315,8 @@ def _shared_rows(schedule: Schedule, target: Target) -> int:
     """Rows of both tiles that pass through shared memory's port in a step: those that tensor cores or ldmatrix read, a
     row as often as warps need it, and where threads store them, those that cp.async writes."""
     m, n = schedule.block_M, schedule.block_N
+    if target.has("wgmma") and m % _STEP and m > _STEP:  # of exchanged operands
+        return n + n // _STEP * m
     if target.has("wgmma"):
         return m + max(1, schedule.threads // 128) * n
     warps = schedule.threads // target.limits.warp_size

@@ -58,7 +58,8 @@ class GemmDecision:
     along m and n; `repeats` how many atoms each of them computes along m and n. `k` runs in
     `k_extent / instruction[2]` steps. Where warps share k, it is cut into `k_parts` of `k_extent` each, the slowest
     digit of a warp's number says which one is its own, and accumulators hold parts of the sums. `passed_over` says why
-    a faster family of the target's does not compute it.
+    a faster family of the target's does not compute it. Where it is `exchanged`, all but `c` is that of the gemm with
+    exchanged operands (tilegen.inference.exchanged), whose A is the gemm's B.
     """
 
     family: Family
@@ -76,6 +77,7 @@ class GemmDecision:
     b: Fragment | None = None
     k_parts: int = 1
     passed_over: str = ""
+    exchanged: bool = False
 
     @property
     def steps(self) -> int:

@@ -5,8 +5,11 @@ Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.inference.atoms import shifted, thread_modes, value_modes
 from tilegen.inference.decisions import GemmDecision, Major
+from tilegen.inference.exchanged import exchanged
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.k_sharing import cannot_share, part_counts
 from tilegen.inference.operand_parts import shared_parts
@@ -21,6 +24,22 @@ BESIDE = 26  # registers that ptxas of CUDA 13 wants beside an instruction's acc
 
 def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     """Why the instruction cannot compute this gemm; None when it can."""
+    reason = _why_not(gemm, threads, target)
+    if reason is None or _exchanges(gemm, threads, target):
+        return None
+    return reason
+
+
+def _exchanges(gemm: Gemm, threads: int, target: Target) -> bool:
+    """Whether the operands change places: for tiles of more than 64 rows, but not of whole 64s. (Fewer rows wait for
+    memory, and the instructions of single warps keep up with it.)"""
+    m = gemm.extents[0]
+    if m < ROWS or m % ROWS == 0 or _why_not(exchanged(gemm), threads, target) is not None:
+        return False
+    return gemm.a.buffer.scope == gemm.b.buffer.scope == "shared"
+
+
+def _why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     if not target.has("wgmma"):
         return f"{target.name} has no wgmma"
     m, n, k = gemm.extents
@@ -101,6 +120,13 @@ def _of_tile(gemm: Gemm, warpgroups: int, most: int) -> tuple[int, int] | None:
 
 def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     """The decision for a gemm that `why_not` has nothing against."""
+    if _exchanges(gemm, threads, target):
+        decision = _decide(exchanged(gemm), threads, target)
+        return replace(decision, c=decision.c.turned(), exchanged=True)
+    return _decide(gemm, threads, target)
+
+
+def _decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     m, n, k = gemm.extents
     warpgroups = threads // target.limits.warpgroup_size
     partition = _partition(gemm, warpgroups, target)

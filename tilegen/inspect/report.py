@@ -108,6 +108,7 @@ def _instructions(generated: Generated) -> list[str]:
         lines.append(
             "  " + ", ".join(f"{name} from {source} ({major}-major)" for name, source, major in sources)
         )
+        lines += ["  its operands are exchanged: A is the gemm's B"] if decision.exchanged else []
         lines += [f"  {decision.passed_over}"] if decision.passed_over else []
     return lines
 

@@ -65,7 +65,9 @@ def pipeline_lines(context: Context) -> tuple[str, ...]:
     atoms = dict.fromkeys(decision.atom for _, decision in context.decisions.gemms.items())
     if atoms:
         who = "consumers: " if plan.hand_overs else ""
-        lines.append(f"{who}math by {listed(list(atoms))}")
+        turned = any(decision.exchanged for _, decision in context.decisions.gemms.items())
+        how = ", of exchanged operands: C^T = B^T A^T" if turned else ""
+        lines.append(f"{who}math by {listed(list(atoms))}{how}")
         lines += dict.fromkeys(d.passed_over for _, d in context.decisions.gemms.items() if d.passed_over)
     return (*lines, *_skew_lines(context))
 

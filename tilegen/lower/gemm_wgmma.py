@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.inference.decisions import GemmDecision
+from tilegen.inference.exchanged import exchanged
 from tilegen.ir.nodes import Gemm, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
@@ -66,14 +67,16 @@ def lower_gemm(context: Context, gemm: Gemm, accumulate: CExpr) -> list[CStmt]:
 def gemm_parts(context: Context, gemm: Gemm, accumulate: CExpr) -> GemmParts:
     """The pieces of a gemm, for whoever puts other work between them."""
     decision = context.decisions.gemms[gemm]
+    if decision.exchanged:
+        gemm = exchanged(gemm)
     atom = _atom(context, gemm, decision)
     descriptors: list[CStmt] = []
     repeat = context.name("mi") if decision.repeats[0] > 1 else ""
     kk = Name("kk")
     a_name, b_name = context.name("descriptor_a"), context.name("descriptor_b")
-    b = _operand(context, gemm, "b", kk)
+    b = _operand(context, gemm, decision, "b", kk)
     if decision.a_source == "shared":
-        a = _operand(context, gemm, "a", kk)
+        a = _operand(context, gemm, decision, "a", kk)
         descriptors.append(Declare("u64", a_name, a.descriptor, const=True))
         a_value: CExpr = c.add(a_name, a.advance)
         if repeat:
@@ -136,13 +139,16 @@ def _accumulate(first: CExpr, kk: CExpr) -> CExpr:
 
 def _advance_note(context: Context, gemm: Gemm, decision: GemmDecision) -> str:
     """How the operands' descriptors move."""
+    units = "in 16-byte units"
+    if decision.exchanged:
+        units = f"A is {gemm.a.buffer.name} and B is {gemm.b.buffer.name}; {units}"
     b = _advance(context, gemm.b, decision.b_major)
     if decision.a_source == "register":
-        return f"in 16-byte units: B advances {b}"
+        return f"{units}: B advances {b}"
     a = _advance(context, gemm.a, decision.a_major)
     if decision.repeats[0] > 1:
-        return f"in 16-byte units: A advances {a}, and 64 rows a repeat; B {b}"
-    return f"in 16-byte units: A and B advance {a}" if a == b else f"in 16-byte units: A advances {a}, B {b}"
+        return f"{units}: A advances {a}, and 64 rows a repeat; B {b}"
+    return f"{units}: A and B advance {a}" if a == b else f"{units}: A advances {a}, B {b}"
 
 
 def _advance(context: Context, region: Region, major: str) -> str:
@@ -152,9 +158,8 @@ def _advance(context: Context, region: Region, major: str) -> str:
     return f"{STEP} columns" + (f", every {layout.group} to the next group" if layout.groups > 1 else "")
 
 
-def _operand(context: Context, gemm: Gemm, which: str, kk: CExpr) -> _Operand:
+def _operand(context: Context, gemm: Gemm, decision: GemmDecision, which: str, kk: CExpr) -> _Operand:
     region = gemm.a if which == "a" else gemm.b
-    decision = context.decisions.gemms[gemm]
     layout = context.decisions.layout(region.buffer)
     swizzle = layout.hardware_swizzle
     assert swizzle

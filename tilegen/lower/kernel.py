@@ -94,7 +94,8 @@ def name_threads(context: Context) -> None:
         return
     gemm, decision = next(iter(context.decisions.gemms.items()))
     for axis, name in enumerate(("kConsumerRows", "kConsumerColumns")):
-        own = decision.instruction[axis] * decision.repeats[axis]
+        along = 1 - axis if decision.exchanged else axis
+        own = decision.instruction[along] * decision.repeats[along]
         extent = gemm.c.buffer.shape[axis]
         if isinstance(extent, Const) and extent.name and own * plan.consumers == int(extent.value):
             value = c.operation("/", context.literal(extent), consumers)

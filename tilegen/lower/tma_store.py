@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.matrices import matrices
 from tilegen.inference.warpgroup_part import WARPGROUP, warpgroup_part
 from tilegen.ir.build import const
 from tilegen.ir.nodes import AtomicTile, Buffer, Copy, Region
@@ -23,9 +24,6 @@ from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Pr
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.analysis import stands_in_loop
 from tilegen.schedule.plan import Staging
-
-MATRIX_ROWS = (Mode(4, (0, 2)), Mode(8, (1, 0)))  # lanes of the 8 x 8 matrices that stmatrix writes
-MATRIX_VALUES = (Mode(2, (0, 1)), Mode(2, (8, 0)))  # registers of two matrices, one above the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,30 +127,22 @@ def _stores(
         return each_group(context, layout, extents[-1], tile, coordinates, store)
     width = shared_tiles.group_columns(context, layout, extents[-1])
     first = c.operation("/", part.column, width)
-    count = part.columns // layout.group
+    own = context.threads.shares.get(part.columns)
+    count = Literal(part.columns // layout.group) if own is None else c.operation("/", own, width)
     body = store(
         c.index(tile, c.add(first, "group")), (c.add(coordinates[0], c.mul("group", width)), *coordinates[1:])
     )
-    return [ForC("group", Literal(0), Literal(count), (body,))]
-
-
-def uses_stmatrix(fragment: Fragment) -> bool:
-    """Whether the fragment's registers are what stmatrix takes, four matrices of 8 x 8 at a time."""
-    return (
-        fragment.threads[:2] == MATRIX_ROWS
-        and fragment.registers[-1][:2] == MATRIX_VALUES
-        and len(fragment.registers[-1]) == 3
-        and fragment.registers[-1][2].steps == (0, 8)
-        and fragment.registers[-1][2].extent % 2 == 0
-    )
+    return [ForC("group", Literal(0), count, (body,))]
 
 
 def _to_shared(
     context: Context, copy: Copy | AtomicTile, fragment: Fragment, staging: Staging
 ) -> list[CStmt]:
     """Registers to the swizzled tile."""
-    if context.target.has("stmatrix") and uses_stmatrix(fragment):
-        code = _by_stmatrix(context, copy, fragment, staging)
+    kind = matrices(fragment) if context.target.has("stmatrix") else None
+    if kind is not None:
+        by = _by_stmatrix if kind == "rows" else _by_turned_stmatrix
+        code = by(context, copy, fragment, staging)
         owner = c.conjunction(owner_conditions(context, fragment))
         return code if owner is None else [IfC(owner, tuple(code))]
     return _by_loop(context, copy, staging)
@@ -222,6 +212,56 @@ def _by_stmatrix(
     if mi is not None:
         loop = ForC("mi", Literal(0), Literal(fragment.register_shape[0]), (loop,), unroll=True)
     return [*out, loop]
+
+
+def _by_turned_stmatrix(
+    context: Context, copy: Copy | AtomicTile, fragment: Fragment, staging: Staging
+) -> list[CStmt]:
+    """For registers whose neighbours lie in a column: the instruction turns each matrix as it stores it."""
+    context.primitive("stmatrix", count=4, transpose=True)
+    layout, threads = staging.layout, context.threads
+    outer = fragment.registers[:-1]
+    mi = (Name("mi"),) if outer else ()
+    lane = threads.name("lane")
+    beyond = Fragment(fragment.tile, (Mode(32, (0, 0)), *fragment.threads[2:]), ((Mode(1, (0, 0)),),))
+    # Lanes 0-7 and 8-15 point at rows of the two left matrices of 8 rows, 16-31 at those of the 8 rows below.
+    row, column, chunk = (Name(context.name(name)) for name in ("row", "column", "chunk"))
+    own_row = c.add(thread_part(beyond, 0, threads), c.mul(8, c.div(lane, 16)), c.mod(lane, 8))
+    own_column = c.add(thread_part(beyond, 1, threads), c.mul(8, c.mod(c.div(lane, 8), 2)))
+    swizzled: CExpr = c.div(column, 8)
+    if layout.groups > 1:
+        swizzled = c.mod(swizzled, layout.group // 8)
+    for xor in layout.xors:
+        swizzled = Operation("^", swizzled, c.mod(c.div(row, xor.divisor), xor.extent))
+    base = c.member("shared", staging.name)
+    if layout.groups > 1:
+        width = shared_tiles.group_columns(context, layout, Literal(layout.columns))
+        repeat = register_part(Fragment(fragment.tile, (), outer), 1, mi) if outer else Literal(0)
+        base = c.index(base, c.operation("/", c.add(column, repeat), width))
+    source = c.index(copy.source.buffer.name, *mi)
+    first = c.add(c.mul(8, "j"), c.mul(2, "q"))  # of 8 accumulators, which become 4 registers of 2 elements
+    packed = packed_pair(context, copy, c.index(source, first), c.index(source, c.add(first, 1)))
+    target = Index(c.index(base, c.add(row, c.mul(16, "j"))), c.mul(8, chunk))
+    registers = Reinterpret("const u32(&)[4]", Name("fragment"), dereference=False)
+    body: tuple[CStmt, ...] = (
+        Declare(pair_type(copy.target.buffer.dtype), "fragment", dimensions=(Literal(4),)),
+        ForC("q", Literal(0), Literal(4), (AssignC(c.index("fragment", "q"), packed),), unroll=True),
+        Expression(c.call("stmatrix_x4_trans", Prefix("&", target), registers)),
+    )
+    rows = 8 * fragment.registers[-1][2].extent
+    extents = shared_tiles.extent_constants(context, copy.source.buffer)
+    steps = c.div(extents[0], 16) if rows == fragment.tile[0] else Literal(rows // 16)
+    told = "one stmatrix turns and writes 16 rows x 16 columns"
+    loop: CStmt = ForC("j", Literal(0), steps, body, unroll=True, comment=told)
+    if outer:
+        loop = ForC("mi", Literal(0), Literal(fragment.register_shape[0]), (loop,), unroll=True)
+    swizzle = f"8-column chunk under the {layout.hardware_swizzle}-byte swizzle"
+    return [
+        Declare("int", row.name, own_row, const=True),
+        Declare("int", column.name, own_column, const=True),
+        Declare("int", chunk.name, swizzled, const=True, comment=swizzle),
+        loop,
+    ]
 
 
 def _by_loop(context: Context, copy: Copy | AtomicTile, staging: Staging) -> list[CStmt]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.inference.decisions import Decisions
+from tilegen.inference.matrices import matrices
 from tilegen.inference.shared import SharedLayout, swizzled
 from tilegen.inference.warpgroup_part import warpgroup_part
 from tilegen.ir.nodes import AtomicTile, Copy, For, If, Kernel, Persistent, Program, Stmt
@@ -37,7 +38,7 @@ def stage_by_tma(program: Program, plan: Plan, decisions: Decisions, target: Tar
             pitch_problem(sink.buffer, decisions, target)
             or place_problem(sink, decisions, target)
             or store_place_problem(sink, ranges, target)
-            or _problem(statement, layout, decisions)
+            or _problem(statement, layout, decisions, target)
         )
         if problem:
             plan.reasons.append(f"{statement.location.place}: no {wanted}, {problem}")
@@ -77,7 +78,9 @@ def _touched_elsewhere(kernel: Kernel, copy: Copy | AtomicTile) -> bool:
     )
 
 
-def _problem(copy: Copy | AtomicTile, layout: SharedLayout, decisions: Decisions) -> str | None:
+def _problem(
+    copy: Copy | AtomicTile, layout: SharedLayout, decisions: Decisions, target: Target
+) -> str | None:
     fragment = decisions.fragment(copy.source.buffer)
     if not fragment.exact or copy.source.shape != copy.source.buffer.extents:
         return "the fragment does not cover the tile evenly"
@@ -94,6 +97,7 @@ def _problem(copy: Copy | AtomicTile, layout: SharedLayout, decisions: Decisions
         return (
             f"elements of {copy.target.buffer.dtype.bits} bits leave the registers in whole sectors already"
         )
-    if fragment.contiguous_registers(1) < 2:
+    turned = target.has("stmatrix") and matrices(fragment) == "columns"
+    if fragment.contiguous_registers(1) < 2 and not turned:
         return "no thread holds neighbouring elements of a row"
     return None
