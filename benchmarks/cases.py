@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from benchmarks.schedules import Problem
@@ -69,6 +69,11 @@ class GemmCase:
     @property
     def transposes(self) -> tuple[bool, bool]:
         return self.layout[0] == "T", self.layout[1] == "T"
+
+    @property
+    def stored(self) -> Problem:
+        """The problem with its layout, for the model of schedules."""
+        return replace(self.problem, transpose_A=self.transposes[0], transpose_B=self.transposes[1])
 
     @property
     def stored_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -196,7 +196,7 @@ def count_conflicts(report: Report, cases: Sequence[GemmCase], backend: str, dea
         schedule = None
         if case.kind == "matmul":
             text = chosen.get(case.name)
-            schedule = Schedule.parse(text) if text else default_schedule(case.problem, case.target)
+            schedule = Schedule.parse(text) if text else default_schedule(case.stored, case.target)
         found.append(bank_conflicts.count(case, schedule, backend, deadline.remaining()))
         _say("\n".join(bank_conflicts.lines(found[-1:])))
     report.note(

@@ -63,7 +63,7 @@ def searched(case: GemmCase, limit: int) -> tuple[Schedule, ...]:
     """The schedules that a case's search tries; more where the default is held against the search."""
     if not limit or case.kind == "quick_start":
         return ()
-    return search_space(case.problem, case.target, limit + limit // 2 if case.compare_default else limit)
+    return search_space(case.stored, case.target, limit + limit // 2 if case.compare_default else limit)
 
 
 def own_launch(case: GemmCase, schedule: Schedule | None, arrays: Arrays, backend: Backend) -> Run:
@@ -97,7 +97,7 @@ def _competitors(case: GemmCase, arrays: Arrays, options: Options) -> dict[str, 
             found[name] = candidates_of(case, arrays)
     if case.kind == "quick_start":
         return found | {OWN: {"as written": lambda: own_launch(case, None, arrays, options.backend)}}
-    default = default_schedule(case.problem, case.target)
+    default = default_schedule(case.stored, case.target)
     schedules = searched(case, options.search)
     found[OWN] = {str(s): _own(case, s, arrays, options.backend) for s in schedules or (default,)}
     if case.compare_default and schedules:

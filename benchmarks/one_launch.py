@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     schedule = None
     if case.kind == "matmul":
         chosen = options.schedule
-        schedule = Schedule.parse(chosen) if chosen else default_schedule(problem, case.target)
+        schedule = Schedule.parse(chosen) if chosen else default_schedule(case.stored, case.target)
     arrays = make_arrays(case)
     run = own_launch(case, schedule, arrays, options.backend)
     verdict = judge(run, arrays.output, arrays.reference, TOLERANCES[dtype])

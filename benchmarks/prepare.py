@@ -88,7 +88,7 @@ def gemm_variants(cases: Iterable[GemmCase], search: int) -> list[Variant]:
         if case.kind == "quick_start":
             variants[_variant("matmul_relu", case, fixed)] = None
             continue
-        for schedule in (*searched(case, search), default_schedule(case.problem, case.target)):
+        for schedule in (*searched(case, search), default_schedule(case.stored, case.target)):
             variants[_variant("matmul", case, fixed | schedule.parameters())] = None
     return list(variants)
 

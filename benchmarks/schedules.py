@@ -17,21 +17,20 @@ _BARRIERS = 1024  # bytes kept for barriers and alignment
 _STEP = 64  # columns of K that the model counts by
 _MOST_STAGES = 6
 _SPLITS = (2, 4, 8)
-_CLUSTERS = (2, 4)
 # Tiles whose rows are no whole 64s, which wgmma computes of exchanged operands: for numbers of tiles that fill waves.
 _EXCHANGED = (
     *((rows, 256, 256) for rows in (96, 112, 144, 160, 176)),
     *((rows, 192, 384) for rows in (112, 144, 160, 176)),
     *((rows, 128, 256) for rows in (144, 160, 176, 208, 224, 240)),
 )
-_GPC = 16  # multiprocessors, at least
 _LOW = 64  # rows of a tile that has few of them
 _STREAMED = 3  # stages that keep memory busy
 _L2_BYTES_PER_CYCLE = 68  # of one multiprocessor's port
 _LATENCY = 1200  # cycles from a TMA load to its bytes
+_EXCHANGED_COST = 1.06  # of products of exchanged operands, which read B's tile more often
 _EPILOGUE = 1200  # cycles in which a block's tensor cores wait for its output
 _UNSTAGED = (
-    7000  # the same where the output does not leave through shared memory: measured at 128 x 256 tiles
+    9000  # the same where the output does not leave through shared memory: measured at 128 x 256 tiles
 )
 _BARRIER = (
     90  # cycles in which a barrier of all threads stops the tensor cores, once a tile of K, without TMA
@@ -48,7 +47,7 @@ _SHALLOW = 0.12  # what a ring of one stage costs in waits, as a part of the pro
 _LINE, _SECTOR = 128, 32  # bytes
 _SPLIT_LINE, _SPLIT_LINE_CLUSTER, _SPLIT_SECTOR = 1.1, 1.8, 2.0
 _SPLIT_ARRIVING = 1.2
-_PIECES = 1.5  # more requests where a row of B's tile comes in pieces of half a line
+_HALVES, _QUARTERS = 1.5, 2.0  # more requests for a tile's row in pieces of half or a quarter of a line
 _AGAIN = 0.15  # what a row or column of tiles more costs of an operand's bytes, which L2 gives again: measured with 128
 _AGAIN_MOST = 2.0  # rows of A in one and two rows of tiles
 _BUSY = 100 * 1024  # bytes on their way to a multiprocessor that keep memory busy
@@ -125,9 +124,18 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
+    """A product's sizes, and which operands are stored transposed."""
+
     M: int
     N: int
     K: int
+    transpose_A: bool = False
+    transpose_B: bool = False
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Elements of a row of A and of B, as they are stored."""
+        return self.M if self.transpose_A else self.K, self.K if self.transpose_B else self.N
 
 
 def search_space(problem: Problem, target_name: str, limit: int = 24) -> tuple[Schedule, ...]:
@@ -140,13 +148,11 @@ def search_space(problem: Problem, target_name: str, limit: int = 24) -> tuple[S
 
 def _fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
     """Whether clusters find as many tiles beside each other, and blocks that share the k of a tile run at once and have
-    some. Clusters of four pay where all of them run at once: from wave to wave they wait for each other (H200)."""
+    some."""
     rows, columns = -(-problem.M // schedule.block_M), -(-problem.N // schedule.block_N)
     together = rows * columns * schedule.split <= target.device.multiprocessors
     steps = -(-problem.K // schedule.block_K)
     if schedule.cluster > (rows if schedule.along == "M" else columns):
-        return False
-    if schedule.cluster > 2 and not together:
         return False
     return schedule.split == 1 or (together and steps >= 4 * schedule.split)
 
@@ -185,9 +191,8 @@ def _hopper(target: Target) -> Iterator[Schedule]:
                 for split in _SPLITS:
                     yield replace(deep, split=split)
                 yield replace(deep, persistent=True)
-                for cluster in _CLUSTERS:
-                    yield replace(deep, persistent=True, cluster=cluster)
-                    yield replace(deep, persistent=True, cluster=cluster, along="N")
+                yield replace(deep, persistent=True, cluster=2)
+                yield replace(deep, persistent=True, cluster=2, along="N")
 
 
 def _ampere(target: Target) -> Iterator[Schedule]:
@@ -221,9 +226,7 @@ def predicted_cycles(problem: Problem, schedule: Schedule, target: Target) -> fl
     tiles_m, tiles_n = -(-problem.M // schedule.block_M), -(-problem.N // schedule.block_N)
     line = tiles_m if schedule.along == "M" else tiles_n
     tiles = -(-line // schedule.cluster) * schedule.cluster * (tiles_m * tiles_n // line) * schedule.split
-    # Clusters of two are pairs of a TPC; GPCs of 16 or 18 multiprocessors hold four clusters of four.
-    together = schedule.cluster if schedule.cluster <= 2 else _GPC
-    slots = device.multiprocessors // together * together * resident
+    slots = device.multiprocessors // schedule.cluster * schedule.cluster * resident
     waves = (tiles / slots + -(-tiles // slots)) / 2 if tiles > slots else 1.0
     step, rate = _step(problem, schedule, target, resident, min(tiles, device.multiprocessors))
     ending = _EPILOGUE if _staged(schedule, target) or not target.has("tma") else _UNSTAGED
@@ -260,6 +263,8 @@ def _step(
     limits, device = target.limits, target.device
     flops = device.matrix_flops_per_second("float16") / device.multiprocessors / device.clock_hertz
     products = 2 * schedule.block_M * schedule.block_N * _STEP / flops
+    if _is_exchanged(schedule, target):
+        products *= _EXCHANGED_COST
     in_flight = (schedule.num_stages - 1.5) * schedule.stage_bytes
     rate = min(_L2_BYTES_PER_CYCLE / resident, in_flight / _LATENCY)
     loads = _loaded_rows(problem, schedule, active / device.multiprocessors) * _STEP * _HALF / rate
@@ -283,12 +288,10 @@ def _step(
 def _loaded_rows(problem: Problem, schedule: Schedule, active: float) -> float:
     """Rows of both tiles that a step's loads cost: those that L2 gives, or those that arrive, whichever are more. L2
     answers all multiprocessors, of which a part are active; what a cluster shares, each of its blocks receives."""
-    pitches = problem.K * _HALF, problem.N * _HALF
+    pitches = [row * _HALF for row in problem.rows]
     a, b = (_given(pitch, schedule.cluster > 1) for pitch in pitches)
-    given_a, given_b = (
-        a * schedule.block_M,
-        b * schedule.block_N * (_PIECES if schedule.block_N % _STEP else 1.0),
-    )
+    given_a = a * schedule.block_M * (_pieces(schedule.block_M) if problem.transpose_A else 1.0)
+    given_b = b * schedule.block_N * (1.0 if problem.transpose_B else _pieces(schedule.block_N))
     if schedule.along == "M":
         given_b /= schedule.cluster
     else:
@@ -300,6 +303,11 @@ def _loaded_rows(problem: Problem, schedule: Schedule, active: float) -> float:
     )
     zeros = max(0, schedule.block_M - problem.M)  # rows that TMA fills take twice as long: measured
     return max(given, arriving + zeros)
+
+
+def _pieces(columns: int) -> float:
+    """What it costs L2 that a box of TMA brings less than a line of each row of a tile."""
+    return 1.0 if columns % _STEP == 0 else _HALVES if columns % (_STEP // 2) == 0 else _QUARTERS
 
 
 def _given(pitch: int, clustered: bool) -> float:
@@ -315,13 +323,18 @@ def _shared_rows(schedule: Schedule, target: Target) -> int:
     """Rows of both tiles that pass through shared memory's port in a step: those that tensor cores or ldmatrix read, a
     row as often as warps need it, and where threads store them, those that cp.async writes."""
     m, n = schedule.block_M, schedule.block_N
-    if target.has("wgmma") and m % _STEP and m > _STEP:  # of exchanged operands
+    if _is_exchanged(schedule, target):
         return n + n // _STEP * m
     if target.has("wgmma"):
         return m + max(1, schedule.threads // 128) * n
     warps = schedule.threads // target.limits.warp_size
     along_m = [w for w in range(1, warps + 1) if warps % w == 0 and m % (16 * w) == 0]
     return min(m * (warps // w) + n * w for w in along_m) + m + n
+
+
+def _is_exchanged(schedule: Schedule, target: Target) -> bool:
+    """Whether wgmma computes the transposed tile."""
+    return target.has("wgmma") and schedule.block_M > _STEP and schedule.block_M % _STEP != 0
 
 
 def _staged(schedule: Schedule, target: Target) -> bool:

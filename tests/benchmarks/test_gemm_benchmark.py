@@ -70,7 +70,7 @@ def test_options_choose_cases_and_measuring():
 
 def test_ncu_is_asked_for_one_launch_and_its_table_is_read():
     case = GemmCase(Problem(4096, 4096, 4096), "bfloat16", "TN")
-    schedule = default_schedule(case.problem, case.target)
+    schedule = default_schedule(case.stored, case.target)
     words = bank_conflicts.command(case, schedule, "nvcc")
     assert words[0] == "ncu"
     assert "--clock-control" in words and words[words.index("--launch-count") + 1] == "1"
