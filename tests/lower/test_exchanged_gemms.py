@@ -153,6 +153,12 @@ def test_the_tile_leaves_through_stmatrix_turned(require_tool):
     assert build_cuda(emission.source, load_target("sm_90a")).spills == 0
 
 
+def test_rows_that_stmatrix_cannot_turn_are_named():
+    stored, _ = operands((304, 512, 256), 8)
+    text = emitted(stored, block_M=152, block_N=256, threads=256).source
+    assert "no TMA store, stmatrix turns 16 rows at once, the tile has 152" in text
+
+
 def test_whole_64s_and_fewer_rows_are_not_exchanged():
     stored, _ = operands((256, 256, 128), 9)
     for rows in (16, 32, 64, 128, 192):

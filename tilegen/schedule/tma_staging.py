@@ -97,7 +97,8 @@ def _problem(
         return (
             f"elements of {copy.target.buffer.dtype.bits} bits leave the registers in whole sectors already"
         )
-    turned = target.has("stmatrix") and matrices(fragment) == "columns"
-    if fragment.contiguous_registers(1) < 2 and not turned:
-        return "no thread holds neighbouring elements of a row"
-    return None
+    if fragment.contiguous_registers(1) >= 2 or (target.has("stmatrix") and matrices(fragment) == "columns"):
+        return None
+    if fragment.contiguous_registers(0) >= 2 and fragment.tile[0] % 16:
+        return f"stmatrix turns 16 rows at once, the tile has {fragment.tile[0]}"
+    return "no thread holds neighbouring elements of a row"
