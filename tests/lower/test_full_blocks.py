@@ -31,20 +31,23 @@ def sums(X, threads=1024):
 
 
 @tilegen.jit
-def product(A, B, block_M=128, block_N=256, threads=256):
+def product(A, B, block_M=128, block_N=256, threads=256, registers=False):
     M, N, K = T.const("M, N, K")
     A: T.Tensor((M, K), T.float16)
-    B: T.Tensor((K, N), T.float16)
+    B: T.Tensor((N, K), T.float16)
     C = T.empty((M, N), T.float32)
     with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
         a = T.alloc_shared((block_M, 32), T.float16)
-        b = T.alloc_shared((32, block_N), T.float16)
+        b = T.alloc_shared((block_N, 32), T.float16)
         c = T.alloc_fragment((block_M, block_N), T.float32)
+        left = T.alloc_fragment((block_M, 32), T.float16) if registers else a
         T.clear(c)
         for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
             T.copy(A[by * block_M, k * 32], a)
-            T.copy(B[k * 32, bx * block_N], b)
-            T.gemm(a, b, c)
+            T.copy(B[bx * block_N, k * 32], b)
+            if registers:
+                T.copy(a, left)
+            T.gemm(left, b, c, transpose_B=True)
         T.copy(c, C[by * block_M, bx * block_N])
     return C
 
@@ -67,27 +70,47 @@ def test_the_text_says_that_the_block_is_full():
     assert "1 producer warpgroup" in sums.emit(x, target="sm_90a", threads=896).source
 
 
-# Rows and columns of a tile, threads, and the columns of wgmma, if it computes them.
+# Rows and columns of a tile, threads, whether A lies in registers, and the columns of wgmma, if it computes them.
 TILES = [
-    (128, 256, 256, 256),  # 168 registers at launch
-    (192, 192, 384, 192),  # 128
-    (192, 256, 384, None),
-    (256, 128, 512, 128),  # 96
-    (512, 64, 1024, 64),  # 64
-    (256, 256, 1024, 64),
+    (64, 200, 128, False, 200),  # 168 registers at launch or, of two blocks a multiprocessor, 128
+    (64, 200, 128, True, 200),
+    (64, 208, 128, False, 208),
+    (64, 256, 128, False, 256),
+    (64, 256, 128, True, 256),
+    (128, 256, 256, False, 256),  # 168
+    (192, 192, 384, False, 192),  # 128
+    (192, 192, 384, True, 192),
+    (192, 208, 384, False, None),
+    (192, 208, 384, True, None),
+    (256, 128, 512, True, 128),  # 96
+    (256, 136, 512, False, 136),
+    (512, 64, 1024, False, 64),  # 64
+    (256, 256, 1024, False, 64),
 ]
 
 
-@pytest.mark.parametrize(("rows", "columns", "threads", "wgmma"), TILES)
-def test_an_instruction_s_sums_fit_the_registers_of_the_launch(rows, columns, threads, wgmma, require_tool):
-    """ptxas refuses wgmma whose accumulators and 26 more exceed them, whatever setmaxnreg gives later."""
+@pytest.mark.parametrize(("rows", "columns", "threads", "registers", "wgmma"), TILES)
+def test_an_instruction_s_sums_fit_the_registers_of_the_launch(
+    rows, columns, threads, registers, wgmma, require_tool
+):
+    """ptxas refuses wgmma whose accumulators, an A in registers, and 26 more exceed them, whatever setmaxnreg gives
+    later; blocks that share a multiprocessor have half of them each."""
     require_tool("nvcc")
-    specs = [T.Tensor((512, 512), T.float16)] * 2
-    emission = product.emit(*specs, target="sm_90a", block_M=rows, block_N=columns, threads=threads)
+    shapes = (512, 512), (8 * columns, 512)  # of B whole tiles, so that none needs registers for its bounds
+    emission = product.emit(
+        *(T.Tensor(shape, T.float16) for shape in shapes),
+        target="sm_90a",
+        block_M=rows,
+        block_N=columns,
+        threads=threads,
+        registers=registers,
+    )
     build_cuda(emission.source, load_target("sm_90a"))
-    why = "not by wgmma: 128 registers, which 384 threads get at launch, hold the sums of 204 columns at most"
+    most = 196 if registers else 204
+    why = f"not by wgmma: 128 registers, which 384 threads get at launch, hold the sums of {most} columns at most"
     if wgmma is None:
         assert why in emission.source and why in emission.report()
     else:
-        assert f"math by SM90_64x{wgmma}x16_F32F16F16_SS" in emission.source
+        kind = "RS" if registers else "SS"
+        assert f"math by SM90_64x{wgmma}x16_F32F16F16_{kind}" in emission.source
         assert "not by wgmma" not in emission.source

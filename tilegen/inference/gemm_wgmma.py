@@ -19,7 +19,7 @@ from tilegen.target import Target
 ROWS = 64  # of every atom
 DEPTH = 16  # of every atom with 16-bit operands
 ROW = 16  # elements of the narrowest swizzle, 32 bytes
-BESIDE = 26  # registers that ptxas of CUDA 13 wants beside an instruction's accumulators (its error C7602)
+BESIDE = 26  # registers that ptxas of CUDA 13 wants beside an instruction's operands (its error C7602)
 
 
 def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
@@ -80,8 +80,21 @@ def _launch_registers(threads: int, target: Target) -> int:
 def _most_columns(gemm: Gemm, threads: int, target: Target) -> int:
     """Of an instruction whose accumulators a thread can hold."""
     bits = ROWS * gemm.c.buffer.dtype.bits  # of a column
-    free = _launch_registers(threads, target) - BESIDE
+    free = _launch_registers(threads, target) - _beside(gemm, target)
     return free * 32 * target.limits.warpgroup_size // bits
+
+
+def _beside(gemm: Gemm, target: Target) -> int:
+    """Registers that ptxas wants beside an instruction's accumulators."""
+    bits = ROWS * DEPTH * gemm.a.buffer.dtype.bits if gemm.a.buffer.scope == "fragment" else 0
+    return BESIDE + bits // (32 * target.limits.warpgroup_size)
+
+
+def least_registers(gemm: Gemm, decision: GemmDecision, target: Target) -> int:
+    """Registers a thread at launch without which ptxas refuses the instruction of a gemm."""
+    rows, columns, _ = decision.instruction
+    sums = rows * columns * gemm.c.buffer.dtype.bits // (32 * target.limits.warpgroup_size)
+    return sums + _beside(gemm, target)
 
 
 def _partition(

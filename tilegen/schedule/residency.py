@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.diagnostics import ProgramError
+from tilegen.inference import gemm_wgmma
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Copy, For, If, Kernel, Persistent
 from tilegen.schedule.analysis import each_statement, reads
@@ -34,6 +35,7 @@ def residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, 
     size = rounded(used) + limits.reserved_shared_bytes
     held = max(fragment_registers(kernel, decisions), live_registers(kernel, decisions))
     needed = held + OVERHEAD_REGISTERS
+    least = _least_registers(decisions, target)
     for resident in range(MOST_RESIDENT, 1, -1):
         if (
             resident * size > limits.shared_bytes_per_multiprocessor
@@ -41,11 +43,25 @@ def residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, 
         ):
             continue
         entry = _entry_registers(plan.threads * resident, target)
+        if entry < least:
+            continue
         owned = entry * (plan.consumers + 1) - PRODUCER_REGISTERS
         consumer = owned // plan.consumers // limits.register_granularity * limits.register_granularity
         if min(consumer, limits.registers_per_thread) >= needed:
             return resident
     return 1
+
+
+def _least_registers(decisions: Decisions, target: Target) -> int:
+    """Registers at launch that every instruction finds enough: what setmaxnreg gives later is no help to ptxas."""
+    return max(
+        (
+            gemm_wgmma.least_registers(gemm, decision, target)
+            for gemm, decision in decisions.gemms.items()
+            if decision.family == "wgmma"
+        ),
+        default=0,
+    )
 
 
 def loaded_ahead(kernel: Kernel, plan: Plan, target: Target, used: int) -> tuple[HandOver, ...]:
