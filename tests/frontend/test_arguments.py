@@ -370,6 +370,29 @@ def test_const_above_the_annotation_that_binds_it() -> None:
     assert parse(halves, dims={"K": 64}).kernel.grid[1].value == 32
 
 
+def test_computed_extent_above_the_annotation_that_binds_its_name() -> None:
+    """Heads that share keys: H query heads a key head, where Q is declared first."""
+
+    def grouped(Q, K, V, group: int = 4):
+        H, D = T.const("H, D")
+        Q: T.Tensor((H * group, D), T.float16)
+        K: "T.Tensor((D // 2, H), T.float16)"  # noqa: UP037 (text is evaluated elsewhere)
+        V: T.StridedTensor((H, D), (2 * D, 1), T.float16)
+        with T.Kernel(H) as h:
+            V[h, 0] = Q[h * group, 0] * K[0, h]
+
+    specs = {
+        "Q": T.Tensor((12, 8), T.float16),
+        "K": T.Tensor((4, 3), T.float16),
+        "V": T.Tensor((3, 8), T.float16, (16, 1)),
+    }
+    fixed = parse(grouped, specs)
+    assert [extent.value for extent in fixed.kernel.grid] == [3]
+    assert [extent.name for extent in parse(grouped).extents] == ["H", "D"]
+    wrong = fault(grouped, {**specs, "Q": T.Tensor((16, 8), T.float16)})
+    assert wrong.message == "axis 0 of Q is declared as 12, but is given as 16"
+
+
 def test_outputs_that_are_not_returned() -> None:
     def forgotten(X):
         N = T.const("N")

@@ -112,3 +112,39 @@ def test_the_device_text_does_what_its_twin_does(dtype: str, order: str, zero: i
     manifest = replace(found.manifest, primitives=(*kept, ("lop3", {}), ("byte_permute", {})))
     result = run(source, manifest, [packed])
     np.testing.assert_array_equal(result.astype(np.float64), expected(packed, order, zero))
+
+
+def scaled(W, S, K: int, group: int = 32, block: int = 64):
+    """Bytes of two, as `quantise` of many libraries packs them along K; a scale of each `group` of a row."""
+    N = T.const("N")
+    W: T.Tensor((N, K // 2), T.uint8)
+    S: T.Tensor((N, T.ceildiv(K, group)), T.float16)
+    Y = T.empty((N, K), T.float16)
+    with T.Kernel(T.ceildiv(N, block), threads=128) as bx:
+        bytes_local = T.alloc_fragment((block, block // 2), T.uint8)
+        wide = T.alloc_fragment((block, block), T.float16)
+        for k in T.Pipelined(T.ceildiv(K, block), num_stages=1):
+            T.copy(W[bx * block, k * (block // 2)], bytes_local)
+            for i, j in T.Parallel(block, block):
+                q = (bytes_local[i, j // 2] >> (j % 2 * 4)) & 15
+                wide[i, j] = (T.cast(q, T.float16) - 8) * S[bx * block + i, (k * block + j) // group]
+            T.copy(wide, Y[bx * block, k * block])
+    return Y
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+@pytest.mark.parametrize("group", [32, 1], ids=["a pair shares its scale", "each has its own"])
+def test_scales_of_groups_along_a_loop(target: str, group: int) -> None:
+    """The loop's variable is part of a scale's index, which is still that of both numbers of a pair."""
+    rng = np.random.default_rng(5)
+    rows, columns = 70, 192
+    q = rng.integers(0, 16, (rows, columns))
+    scales = rng.standard_normal((rows, columns // group)).astype(np.float16)
+    specs = {"W": T.Tensor((rows, columns // 2), T.uint8), "S": T.Tensor(scales.shape, T.float16)}
+    emitted = generate(parse(scaled, specs, {"K": columns, "group": group}), target)
+    packed = (q[:, ::2] | q[:, 1::2] << 4).astype(np.uint8)
+    result = run(emitted.source, emitted.manifest, (packed, scales), schedule="random", seed=1)
+    assert (result == ((q - 8) * np.repeat(scales, group, 1)).astype(np.float16)).all()
+    assert ("int4_neighbours" in kernel_text(emitted)) == (group == 32)
+    # A way of computing that was tried and left leaves nothing in the file.
+    assert ("int4_neighbours" in emitted.source) == (group == 32)

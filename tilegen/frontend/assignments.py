@@ -9,6 +9,7 @@ from typing import Any, cast
 from tilegen.frontend import arguments
 from tilegen.frontend.containers import bind_target, python, unpack
 from tilegen.frontend.context import Context
+from tilegen.frontend.early_extents import names_alone
 from tilegen.frontend.expressions import binary_operation
 from tilegen.frontend.indexing import index_buffer
 from tilegen.frontend.stores import store
@@ -152,11 +153,9 @@ def execute_annotated(context: Context, node: ast.AnnAssign) -> None:
     if not isinstance(node.target, ast.Name):
         context.fail(node.target, "only a name can be annotated")
     name = node.target.id
-    context.declaring = True
-    annotation = context.evaluate(node.annotation)
+    annotation = _annotation(context, node.annotation)
     if isinstance(annotation, str):
         annotation = evaluate_text(context, annotation, node.annotation)
-    context.declaring = False
     if node.value is None:
         if isinstance(annotation, TensorDeclaration | TensorSpec):
             arguments.declare_tensor(context, name, annotation, node)
@@ -180,7 +179,14 @@ def evaluate_text(context: Context, text: str, at: ast.expr) -> object:
         context.fail(at, f"the annotation {text!r} is no expression")
     for inner in ast.walk(parsed):
         ast.copy_location(inner, at)
-    return context.evaluate(parsed)
+    return _annotation(context, parsed)
+
+
+def _annotation(context: Context, node: ast.expr) -> object:
+    context.binding = names_alone(node)
+    value = context.evaluate(node)
+    context.binding = frozenset()
+    return value
 
 
 def execute_augmented(context: Context, node: ast.AugAssign) -> None:

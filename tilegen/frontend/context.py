@@ -99,7 +99,7 @@ class Context(ABC):
         self.fresh: set[str] = set()  # variables from T.alloc_var that have no Python name yet
         self.widened = widened
         self.target = ""  # the Python name that the value being evaluated goes to
-        self.declaring = False  # whether an annotation is being evaluated
+        self.binding = frozenset[ast.expr]()  # names that the annotation being evaluated binds itself
         self.machine: Target | None = None  # what text is generated for
         self.tensors: dict[str, Buffer] = {}
         self.created: list[Buffer] = []  # by T.empty

@@ -31,6 +31,20 @@ def bind_early(context: Context, name: str, extent: ConstExtent) -> object:
     return extent
 
 
+def names_alone(annotation: ast.expr) -> frozenset[ast.expr]:
+    """The names that an annotation binds itself, those that are an extent or a stride as they stand. A name in a
+    computed extent, H in `T.Tensor((4 * H, D))`, needs its value from elsewhere."""
+    match annotation:
+        case ast.Call(args=args, keywords=keywords):
+            parts = [*args, *(keyword.value for keyword in keywords)]
+        case ast.Subscript(slice=ast.Tuple(elts=elements)):
+            parts = elements
+        case _:
+            parts = []
+    items = [part.elts if isinstance(part, ast.Tuple | ast.List) else [part] for part in parts]
+    return frozenset(item for group in items for item in group if isinstance(item, ast.Name))
+
+
 def _declared(context: Context, name: str) -> Iterator[tuple[str, int, ast.AnnAssign]]:
     """The program's own declarations of tensors with this extent: the tensor, the axis, the statement."""
     for statement in context.frames[0].source.tree.body:

@@ -127,7 +127,7 @@ def _name(context: Context, node: ast.Name) -> object:
     except KeyError:
         pass
     else:
-        unbound = isinstance(value, ConstExtent) and not context.declaring
+        unbound = isinstance(value, ConstExtent) and node not in context.binding
         return bind_early(context, name, cast(ConstExtent, value)) if unbound else value
     if name in frame.expired:
         context.fail(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tilegen.inference.decisions import Decisions, PerNode
 from tilegen.ir.expressions import Const
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tilegen.lower.pending_touches import Meeting
 
 _LARGEST_INT = 2**31 - 1
+_Lowered = TypeVar("_Lowered")
 
 
 @dataclass(slots=True)
@@ -170,6 +171,14 @@ class Context:
     def align(self, name: str, size: int) -> None:
         """Notes that vector accesses want a register array to start at a multiple of `size` bytes."""
         self.aligned[name] = max(size, self.aligned.get(name, 1))
+
+    def attempt(self, lowered: Callable[[], _Lowered | None]) -> _Lowered | None:
+        """What this gives; where that is None, the text goes another way, and what was noted of it is forgotten."""
+        noted = dict(self.primitives), dict(self.helpers), dict(self.aligned)
+        result = lowered()
+        if result is None:
+            self.primitives, self.helpers, self.aligned = noted
+        return result
 
     def note_vector(self, size: int, *buffers: Buffer) -> None:
         """Notes that rows of global tensors are accessed in vectors of `size` bytes."""

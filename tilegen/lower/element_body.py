@@ -202,7 +202,7 @@ def pair_operand(access: ElementAccess, store: Store | AtomicElement) -> Expr | 
 def _elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt]:
     """The elements of a vector: in pairs where conversions come in pairs, else one by one."""
     body = access.loop.body
-    pairs = _packed_elements(access, vectors)
+    pairs = access.context.attempt(lambda: _packed_elements(access, vectors))
     if pairs is not None:
         return pairs
     if _has_lets(access):

@@ -16,6 +16,7 @@ import numpy
 from tilegen.emit.primitive_rules import int4_function
 from tilegen.inference.access import coordinates, register_function
 from tilegen.inference.index_math import Integers, NotStatic, evaluate, mentions
+from tilegen.ir.affine import simplify
 from tilegen.ir.expressions import Binary, Cast, Const, Expr
 from tilegen.ir.traversal import children
 from tilegen.ir.types import DType
@@ -125,7 +126,8 @@ def same_in_pair(access: ElementAccess, expr: Expr) -> bool:
     values = _register_values(access, expr)
     if values is not None:
         return bool((values[:, ::2] == values[:, 1::2]).all())
-    parts = children(expr)
+    # What the loop around counts leaves quotients: (32 * k + j) // 32 is k + j // 32.
+    parts = children(simplify(expr, access.context.ranges))
     return bool(parts) and all(same_in_pair(access, part) for part in parts)
 
 
