@@ -109,7 +109,7 @@ def test_wrong_arguments() -> None:
         run(_SOURCE, faults(), [_X[:64]], scalars={"fault": 0})
     with pytest.raises(EmulationError, match="X is float64, not float32"):
         run(_SOURCE, faults(), [_X.astype(np.float64)], scalars={"fault": 0})
-    with pytest.raises(EmulationError, match=r"takes 1 arrays \(X\), not 0"):
+    with pytest.raises(EmulationError, match=r"takes 1 array \(X\), not 0"):
         run(_SOURCE, faults(), [], scalars={"fault": 0})
     with pytest.raises(EmulationError, match="fault"):
         run(_SOURCE, faults(), [_X])

@@ -7,6 +7,7 @@ import pytest
 
 import tilegen
 import tilegen.language as T
+from tilegen.diagnostics import ProgramError
 from tilegen.target import load_target, target_names
 from tilegen.toolchain.cuda import build_cuda
 
@@ -50,6 +51,47 @@ def product(A, B, block_M=128, block_N=256, threads=256, registers=False):
             T.gemm(left, b, c, transpose_B=True)
         T.copy(c, C[by * block_M, bx * block_N])
     return C
+
+
+@tilegen.jit
+def two_products(A, B, D, block: int = 128, threads: int = 128, stages: int = 2):
+    """A gated layer's: both sums are alive to the end."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    D: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=threads) as (bx, by):
+        a = T.alloc_shared((block, 32), T.float16)
+        b = T.alloc_shared((32, block), T.float16)
+        d = T.alloc_shared((32, block), T.float16)
+        gate = T.alloc_fragment((block, block), T.float32)
+        up = T.alloc_fragment((block, block), T.float32)
+        T.clear(gate)
+        T.clear(up)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=stages):
+            T.copy(A[by * block, k * 32], a)
+            T.copy(B[k * 32, bx * block], b)
+            T.copy(D[k * 32, bx * block], d)
+            T.gemm(a, b, gate)
+            T.gemm(a, d, up)
+        for i, j in T.Parallel(block, block):
+            up[i, j] *= gate[i, j]
+        T.copy(up, C[by * block, bx * block])
+    return C
+
+
+@pytest.mark.parametrize("target", target_names())
+@pytest.mark.parametrize("stages", [0, 2], ids=["nothing ahead", "a ring"])
+def test_sums_beyond_a_threads_registers_are_refused(target, stages):
+    """256 registers of sums and their addresses: CUDA's 255 would spill in every iteration, CDNA has 512."""
+    if load_target(target).language == "hip":
+        two_products.emit(target=target, stages=stages)
+        return
+    with pytest.raises(ProgramError, match="256 registers a thread") as caught:
+        two_products.emit(target=target, stages=stages)
+    assert caught.value.remedy == "use more threads (threads=256) or a smaller tile"
+    two_products.emit(target=target, stages=stages, threads=256)
 
 
 @pytest.mark.parametrize("target", target_names())

@@ -197,8 +197,13 @@ def test_given_strides_are_compared_where_they_matter():
 def test_scalars_and_counts():
     with pytest.raises(ArgumentError, match=r"argument scale: expected a number \(float32\), got nothing"):
         bind_shapes(MATMUL, GOOD, {})
-    with pytest.raises(ArgumentError, match=re.escape("expected 2 arrays (A, B), got 3")):
+    with pytest.raises(ArgumentError, match=re.escape("expected 2 arrays (A, B), got 3")) as caught:
         check_count(MATMUL, supplied(MATMUL), 3)
+    assert caught.value.remedy == "pass the arrays in the program's order, numbers by name: scale=…"
+    plain = dataclasses.replace(MATMUL, scalars=())
+    with pytest.raises(ArgumentError, match=re.escape("expected 1 array (A), got 2")) as caught:
+        check_count(plain, (0,), 2)
+    assert caught.value.remedy == "pass the arrays in the program's order"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Emissions: files, saving, staleness, emulation in every mode, compilation."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -94,6 +95,9 @@ def test_emulate_takes_scalars(require_tool):
     a = np.arange(70, dtype=np.float32)
     emission = scaled.emit(T.Tensor((70,), T.float32), target="sm_80")
     np.testing.assert_array_equal(emission.emulate(a, scalars={"factor": 3}), 3 * a)
+    by_name = "takes 1 array (A), not 2; numbers are passed by name, scalars={'factor': …}"
+    with pytest.raises(EmulationError, match=re.escape(by_name)):
+        emission.emulate(a, 3)
     with pytest.raises(EmulationError, match="no value is given for factor: pass scalars="):
         emission.emulate(a)
     with pytest.raises(EmulationError, match="factor: expected a number, got '3'"):

@@ -127,9 +127,14 @@ class Launch:
         wanted = [tensor["name"] for tensor in self._tensors if tensor["role"] in ("input", "inout")]
         if not isinstance(arrays, Mapping):
             if len(arrays) != len(wanted):
+                count = f"{len(wanted)} array{'' if len(wanted) == 1 else 's'}"
+                numbers = [
+                    scalar.get("argument") or scalar["name"] for scalar in self._facts.get("scalars", ())
+                ]
+                given = ", ".join(f"'{name}': …" for name in numbers)
+                by_name = f"; numbers are passed by name, scalars={{{given}}}" if numbers else ""
                 raise EmulationError(
-                    "argument",
-                    f"the kernel takes {len(wanted)} arrays ({', '.join(wanted)}), not {len(arrays)}",
+                    "argument", f"the kernel takes {count} ({', '.join(wanted)}), not {len(arrays)}{by_name}"
                 )
             arrays = dict(zip(wanted, arrays, strict=True))
         missing = [name for name in wanted if name not in arrays]

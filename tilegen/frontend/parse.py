@@ -22,6 +22,7 @@ from tilegen.frontend.variables import parameter_number
 from tilegen.frontend.walker import Walker
 from tilegen.ir.effects import buffers_written
 from tilegen.ir.expressions import Const, Var
+from tilegen.ir.held_names import hold_names
 from tilegen.ir.nodes import Buffer, Kernel, Let, Program, Stmt
 from tilegen.ir.rewrite import transform
 from tilegen.ir.types import DType
@@ -325,9 +326,9 @@ def _settle(walker: Walker, body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], d
             return Let(node.var, node.value, False, node.location)
         return roles.get(node, node) if isinstance(node, Buffer) else node
 
-    if not roles and walker.assigned >= set(walker.mutable):
-        return body, roles
-    return transform(body, settle), roles
+    if roles or not walker.assigned >= set(walker.mutable):
+        body = transform(body, settle)
+    return hold_names(body), roles
 
 
 def location_of_return(source: Source, walker: Walker) -> Any:

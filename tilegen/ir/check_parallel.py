@@ -8,6 +8,7 @@ from tilegen.diagnostics import ProgramError
 from tilegen.ir.check_operations import declared
 from tilegen.ir.effects import blocks_of, expressions_of, regions_read, regions_written
 from tilegen.ir.expressions import Const, Expr, Load, Var
+from tilegen.ir.held_names import private_names
 from tilegen.ir.nodes import Buffer, If, Let, ParallelFor, Program, Stmt, Store, SyncThreads
 from tilegen.ir.traversal import free_vars, substitute
 from tilegen.ir.walk import subexpressions
@@ -23,7 +24,11 @@ def check_parallel(program: Program) -> None:
 
 
 def _block(
-    statements: Sequence[Stmt], parallel: tuple[tuple[Var, Expr], ...], lets: dict[str, Expr], guarded: bool
+    statements: Sequence[Stmt],
+    parallel: tuple[tuple[Var, Expr], ...],
+    lets: dict[str, Expr],
+    guarded: bool,
+    private: frozenset[str] = frozenset(),
 ) -> None:
     for statement in statements:
         if parallel:
@@ -36,12 +41,13 @@ def _block(
             if statement.buffer.scope == "local":
                 _refuse_divided(statement, parallel, lets)
             elif not guarded:
-                _refuse_race(statement, parallel, lets)
-        inner = parallel
+                _refuse_race(statement, parallel, lets, private)
+        inner, own = parallel, private
         if isinstance(statement, ParallelFor):
+            own = private | private_names(statement.body)
             inner = parallel + tuple(zip(statement.vars, statement.extents, strict=True))
         for block in blocks_of(statement):
-            _block(block, inner, lets, guarded or isinstance(statement, If))
+            _block(block, inner, lets, guarded or isinstance(statement, If), own)
 
 
 def _refuse_tile_operations(statement: Stmt) -> None:
@@ -95,9 +101,16 @@ def _refuse_divided(statement: Store, parallel: tuple[tuple[Var, Expr], ...], le
             )
 
 
-def _refuse_race(statement: Store, parallel: tuple[tuple[Var, Expr], ...], lets: dict[str, Expr]) -> None:
+def _refuse_race(
+    statement: Store,
+    parallel: tuple[tuple[Var, Expr], ...],
+    lets: dict[str, Expr],
+    private: frozenset[str],
+) -> None:
     """A store that several iterations make to the same element with different values."""
     used = {name for index in statement.indices for name in free_vars(substitute(index, lets))}
+    if used & private:
+        return  # where the element lies is not judged
     value = substitute(statement.value, lets)
     reads_itself = any(
         isinstance(part, Load) and part.buffer == statement.buffer for part in subexpressions(value)

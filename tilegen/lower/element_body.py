@@ -9,14 +9,16 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.loops import Access
 from tilegen.ir.affine import substitute
 from tilegen.ir.expressions import Binary, Cast, Const, Expr, Load
+from tilegen.ir.held_names import private_names
 from tilegen.ir.nodes import Assign, AtomicElement, For, If, Let, Stmt, Store
+from tilegen.ir.traversal import free_vars
 from tilegen.ir.types import float32
 from tilegen.ir.walk import each_node
 from tilegen.lower.addresses import as_vector, zero_vector
 from tilegen.lower.atomic import atomic_update, vector_atomic, vector_update
 from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
-from tilegen.lower.loops import loop_head
+from tilegen.lower.loops import note_variable
 from tilegen.lower.packed import packed, packed_values, pair_name
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation, Reinterpret, Ternary
@@ -73,6 +75,9 @@ def _common_guard(access: ElementAccess) -> list[CExpr]:
     stores = [one for one in access.loop.accesses if one.kind != "load"]
     if not stores or any(access.in_registers(one.buffer) for one in stores):
         return []
+    made = private_names(access.loop.body)
+    if any(name in made for one in stores for index in one.indices for name in free_vars(index)):
+        return []  # where such an element lies is not known yet
     first = Literal(0)
     guards = []
     for one in stores:
@@ -302,7 +307,8 @@ def _statements(
                 out += _guarded(access, Access("atomic", buffer, _indices(access, indices)), fine, update)
             case Let(var, value, mutable):
                 name = access.type_name(var.dtype)
-                out.append(Declare(name, var.name, access.expression(value, fine), const=not mutable))
+                again = any(isinstance(one, Assign) and one.var == var for one in each_node(access.loop.body))
+                out.append(Declare(name, var.name, access.expression(value, fine), const=not again))
                 if not mutable:
                     access.lets[var.name] = substitute(value, access.lets)
             case Assign(var, value):
@@ -374,11 +380,11 @@ def _guarded(access: ElementAccess, one: Access, fine: CExpr, statement: CStmt) 
 
 
 def _inner_loop(access: ElementAccess, loop: For, fine: CExpr) -> CStmt:
-    head = loop_head(access.context, loop)
+    note_variable(access.context, loop)  # elements may be read in its bounds, which stand here alone
     step = access.expression(loop.step, fine)
     unroll = True if loop.kind == "unroll" or loop.var.name in dict(access.sequential) else None
     return ForC(
-        head.variable,
+        loop.var.name,
         access.expression(loop.start, fine),
         access.expression(loop.stop, fine),
         tuple(_statements(access, loop.body, fine)),

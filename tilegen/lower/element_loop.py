@@ -14,7 +14,9 @@ from tilegen.inference.loops import Loop, each_load
 from tilegen.inference.propagate import partition_from_fragments
 from tilegen.inference.vector_access import access_width
 from tilegen.ir.expressions import Cast, Expr
-from tilegen.ir.nodes import AtomicElement, Buffer, Let, Store
+from tilegen.ir.held_names import private_names
+from tilegen.ir.nodes import Assign, AtomicElement, Buffer, Let, Store
+from tilegen.ir.traversal import free_vars
 from tilegen.ir.types import float32
 from tilegen.lower import shared_tiles
 from tilegen.lower.atomic import vector_atomic
@@ -118,15 +120,21 @@ def vector_of(context: Context, loop: Loop, partition: Fragment) -> int:
 
 
 def is_straight(loop: Loop) -> bool:
-    """Whether the body is stores and named values alone, and nothing is loaded from memory, or from an array of each
-    thread's own, that it stored to before."""
+    """Whether the body is stores, named values and variables of its own alone, no element lies where such a variable
+    says, and nothing is loaded from memory, or from an array of each thread's own, that it stored to before."""
     stored: list[str] = []
+    made = private_names(loop.body)
+    if any(name in made for access in loop.accesses for index in access.indices for name in free_vars(index)):
+        return False
+    own = [statement.var for statement in loop.body if isinstance(statement, Let)]
     for statement in loop.body:
         match statement:
             case Store(buffer, indices, value) | AtomicElement(_, buffer, indices, value):
                 needed: tuple[Expr, ...] = (value, *indices)
                 written = [buffer.name] if buffer.scope != "fragment" else []
-            case Let(_, value, mutable) if not mutable:
+            case Let(_, value):
+                needed, written = (value,), []
+            case Assign(var, value) if var in own:
                 needed, written = (value,), []
             case _:
                 return False

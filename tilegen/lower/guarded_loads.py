@@ -14,6 +14,7 @@ from typing import Any
 
 from tilegen.inference.loops import each_load
 from tilegen.ir.expressions import Binary, Cast, Const, Expr, Load, Select
+from tilegen.ir.held_names import private_names
 from tilegen.ir.nodes import AtomicElement, Buffer, Let, Stmt, Store
 from tilegen.ir.rewrite import transform
 from tilegen.ir.traversal import free_vars, substitute
@@ -90,9 +91,11 @@ def _only_load(expr: Expr) -> Load | None:
 
 
 def _varying(access: ElementAccess) -> list[str]:
-    """Loop variables that differ from element to element of a vector."""
+    """Names that differ from element to element of a vector, or are not known before its elements are computed."""
     first, other = access.names.at(Literal(0)), access.names.at(_ELEMENT)
-    return [name for name, value in first.items() if other[name] != value]
+    return [name for name, value in first.items() if other[name] != value] + [
+        *private_names(access.loop.body)
+    ]
 
 
 def _mentions(condition: Expr, names: list[str]) -> bool:

@@ -34,18 +34,21 @@ class LoopHead:
 
 def loop_head(context: Context, loop: For) -> LoopHead:
     """The head of a loop with step 1 (a `step` other than 1 is the caller's)."""
-    start, stop = loop.start, loop.stop
-    context.environment[loop.var.name] = Name(loop.var.name)
-    low, high = interval(start, ranges(context))[0], interval(stop, ranges(context))[1]
-    runs = provably_runs(context, loop)
-    context.ranges[loop.var.name] = (low, None if high is None else high - 1)
+    note_variable(context, loop)
     return LoopHead(
         loop.var.name,
-        scalar(context, start),
-        _bound(context, loop, stop),
+        scalar(context, loop.start),
+        _bound(context, loop, loop.stop),
         context.reference(loop.location),
-        runs,
+        provably_runs(context, loop),
     )
+
+
+def note_variable(context: Context, loop: For) -> None:
+    """Lets the text speak of a loop's variable, and notes between which numbers it is."""
+    context.environment[loop.var.name] = Name(loop.var.name)
+    low, high = interval(loop.start, ranges(context))[0], interval(loop.stop, ranges(context))[1]
+    context.ranges[loop.var.name] = (low, None if high is None else high - 1)
 
 
 def provably_runs(context: Context, loop: For) -> bool:

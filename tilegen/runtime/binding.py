@@ -102,9 +102,12 @@ def check_count(manifest: Manifest, positions: Sequence[int], given: int) -> Non
     """Raises ArgumentError unless as many arrays are given as there are positions to fill."""
     if given != len(positions):
         names = ", ".join(manifest.tensors[position].name for position in positions)
-        raise ArgumentError(
-            "list", f"{len(positions)} arrays ({names})", f"{given}", "pass the arrays in the program's order"
+        count = f"{len(positions)} array{'' if len(positions) == 1 else 's'}"
+        numbers = ", ".join(f"{scalar.keyword}=…" for scalar in manifest.scalars)
+        remedy = "pass the arrays in the program's order" + (
+            f", numbers by name: {numbers}" if numbers else ""
         )
+        raise ArgumentError("list", f"{count} ({names})", f"{given}", remedy)
 
 
 def arrays_apart(

@@ -19,7 +19,7 @@ from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.rasterise import default_rasterisation
-from tilegen.schedule.registers import ADDRESS_REGISTERS, fragment_registers, operand_registers
+from tilegen.schedule.registers import ADDRESS_REGISTERS, check_sums, fragment_registers, operand_registers
 from tilegen.schedule.run_ahead import bound_to_iteration, bound_to_order
 from tilegen.target import Target
 
@@ -48,6 +48,7 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
     if not loops:
         return "; ".join(reasons)
     check_threads(program, target)
+    check_sums(program, target, decisions)
     if used > limit:
         loop, copies = loops[0]
         stage = sum(decisions.shared[copy.target.buffer.name].bytes for copy in copies)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, ParallelFor, Persistent, Program, Reduce, Stmt
 from tilegen.schedule.analysis import each_statement, reads, writes
@@ -76,6 +77,22 @@ def allotted_registers(target: Target, threads: int) -> int:
     registers = limits.registers_per_multiprocessor // _PARTITIONS
     share = registers // (warps * limits.warp_size) // limits.register_granularity
     return min(share * limits.register_granularity, limits.registers_per_thread)
+
+
+def check_sums(program: Program, target: Target, decisions: Decisions) -> None:
+    """Raises ProgramError where the sums of gemms that are alive together are more than a thread's registers: each
+    iteration would read and write them all in memory."""
+    kernel = program.kernel
+    sums = {gemm.c.buffer for gemm in each_statement(kernel.body) if isinstance(gemm, Gemm)}
+    wanted = live_registers(kernel, decisions, lambda buffer: buffer in sums)
+    limit = allotted_registers(target, kernel.threads)
+    if wanted > limit:
+        raise ProgramError(
+            kernel.location,
+            f"the sums of gemms take {wanted} registers a thread, but a thread has {limit} on {target.name} where "
+            f"{kernel.threads} share a block",
+            remedy=f"use more threads (threads={kernel.threads * 2}) or a smaller tile",
+        )
 
 
 def _partial_results(statement: Stmt, decisions: Decisions) -> int:

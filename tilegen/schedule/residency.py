@@ -136,12 +136,13 @@ def registers_of(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targe
         consumer = min(owned // plan.consumers // step * step, target.setmaxnreg.maximum)
         if consumer >= needed:
             break
-    if consumer < needed - OVERHEAD_REGISTERS // 2:
+    beside = OVERHEAD_REGISTERS // 2  # at least
+    if consumer < needed - OVERHEAD_REGISTERS + beside:
         wanted = fragment_registers(kernel, decisions)
         raise ProgramError(
             kernel.location,
-            f"the fragments take {wanted} registers a thread, but {plan.consumers} consumer warpgroup(s) beside a "
-            f"producer get {consumer} each on {target.name}",
+            f"the fragments take {wanted} registers a thread, addresses and descriptors at least {beside} more, but "
+            f"{plan.consumers} consumer warpgroup(s) beside a producer get {consumer} each on {target.name}",
             remedy=f"use more threads (threads={kernel.threads * 2}) or a smaller tile",
         )
     return Registers(entry, producer, consumer) if consumer > entry else None
