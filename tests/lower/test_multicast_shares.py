@@ -126,3 +126,54 @@ def test_tiles_of_several_planes_are_right_in_clusters(deep, require_tool):
     result = emission.emulate(x, schedule="random", asynchronous="lazy", seed=6)
     used = x if deep else x[:3]
     np.testing.assert_array_equal(result[:, :16], np.broadcast_to(used[:, :16].sum(axis=0), (4, 16, 64)))
+
+
+@tilegen.jit
+def scores(Q, K, cluster=(1, 2)):
+    """Products of each head's rows with those of the key head that it shares with others."""
+    H, H_kv, M, N = T.const("H, H_kv, M, N")
+    Q: T.Tensor((H, M, 64), T.float16)
+    K: T.Tensor((H_kv, N, 64), T.float16)
+    S = T.empty((H, M), T.float32)
+    T.assume(H % H_kv == 0)
+    with T.Kernel(T.ceildiv(M, 64), H, threads=128, cluster_dims=cluster) as (bx, h):
+        q = T.alloc_shared((64, 64), T.float16)
+        k = T.alloc_shared((64, 64), T.float16)
+        s = T.alloc_fragment((64, 64), T.float32)
+        sums = T.alloc_fragment((64,), T.float32)
+        T.copy(Q[h, bx * 64, 0], q)
+        T.clear(s)
+        head = h // (H // H_kv)
+        for n in T.Pipelined(T.ceildiv(N, 64), num_stages=2):
+            T.copy(K[head, n * 64, 0], k)
+            T.gemm(q, k, s, transpose_B=True)
+        T.reduce_sum(s, sums, dim=1)
+        T.copy(sums, S[h, bx * 64])
+    return S
+
+
+# Heads, key heads, the cluster, whether extents are open, and whether all blocks of a cluster have one key head.
+HEADS = [
+    (4, 2, (1, 2), False, True),
+    (8, 1, (1, 4), False, True),
+    (4, 2, (1, 4), False, False),  # two key heads in a cluster
+    (6, 2, (1, 2), False, False),  # the second of three clusters has both
+    (4, 2, (2, 1), False, True),
+    (4, 2, (2, 1), True, True),  # heads by extents that all blocks know alike
+    (4, 2, (1, 2), True, False),
+]
+
+
+@pytest.mark.parametrize(("heads", "key_heads", "cluster", "open_", "shared"), HEADS)
+def test_what_is_the_same_in_a_cluster_is_shared(heads, key_heads, cluster, open_, shared, require_tool):
+    require_tool("host_compiler")
+    rng = np.random.default_rng(heads)
+    q = rng.integers(-2, 3, (heads, 120, 64)).astype(np.float16)
+    k = rng.integers(-2, 3, (key_heads, 136, 64)).astype(np.float16)
+    shapes = (("H", 120, 64), ("H_kv", 136, 64)) if open_ else (q.shape, k.shape)
+    emission = scores.emit(*(T.Tensor(s, T.float16) for s in shapes), target="sm_90a", cluster=cluster)
+    assert ("tma_load_3d_multicast(shared.k" in emission.source) == shared
+    assert "tma_load_3d_multicast(shared.q" not in emission.source
+    result = emission.emulate(q, k, schedule="random", asynchronous="lazy", seed=heads)
+    total = np.repeat(k.astype(np.float64).sum(axis=1), heads // key_heads, axis=0)
+    np.testing.assert_array_equal(result, np.einsum("hmd,hd->hm", q.astype(np.float64), total))

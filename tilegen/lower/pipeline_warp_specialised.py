@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import Copy, For, Gemm, If, Kernel, Let, Persistent, Stmt
+from tilegen.ir.walk import each_node
 from tilegen.lower import rings
 from tilegen.lower.across_tiles import Declarations, lower_across
 from tilegen.lower.consumers import Consumers, shares_loads
@@ -30,6 +32,8 @@ from tilegen.model.statements import Blank, CStmt, Declare, Expression, ForC, If
 from tilegen.schedule.analysis import each_statement, variables
 from tilegen.schedule.plan import HandOver
 from tilegen.schedule.residency import PRODUCER_REGISTERS
+
+MANY_BOXES = 8  # in an iteration: unrolled, their addresses did not fit PRODUCER_REGISTERS (nvcc 13)
 
 
 @dataclass(slots=True)
@@ -150,14 +154,26 @@ class Producer:
         rings.enter(self.context, rings.filled_by(self.context, loop), Name(head.variable))
         body = tuple(self.block(loop.body))
         plan, registers = self.context.plan, self.context.plan.registers
-        # Unrolled, a loop needs more registers than the smallest budget has, or than counting from tile to tile or a
-        # cluster's shares leave.
+        # Unrolled, a loop needs more registers than the smallest budget has, or than counting from tile to tile, a
+        # cluster's shares or many loads from places between open extents leave.
         counts = any(loop is one for one in rings.counted_loops(self.context))
-        crowded = counts or plan.multicasts != ()
+        many = len(plan.hand_overs) > 1 or self.boxes(loop) >= MANY_BOXES
+        crowded = counts or plan.multicasts != () or (many and self.extents_open(loop))
         once = registers is not None and (registers.producer < PRODUCER_REGISTERS or crowded)
         unroll = 1 if once else None
         each = ForC(head.variable, head.start, head.stop, body, unroll=unroll, comment=head.comment)
         return [*declared, Blank(), each]
+
+    def boxes(self, loop: For) -> int:
+        """How many TMA loads stand in a loop."""
+        copies = (copy for one in self.context.plan.hand_overs if one.loop is loop for copy in one.copies)
+        layouts = (self.context.decisions.layout(copy.target.buffer) for copy in copies)
+        return sum(layout.groups for layout in layouts)
+
+    def extents_open(self, loop: For) -> bool:
+        """Whether a loop's bounds or the tiles' coordinates are computed from extents that are launch arguments."""
+        bounds = (loop.start, loop.stop, self.context.program.kernel.grid)
+        return any(isinstance(node, Var) and node.role == "extent" for node in each_node(bounds))
 
 
 def register_budget(context: Context) -> None:

@@ -1,7 +1,8 @@
 """Clusters: which tiles a cluster of blocks loads once for all of them.
 
-Blocks along one grid axis read the same tile of a tensor whose position does not depend on that axis; each loads a
-share of it and the TMA unit delivers it to all (PTX ISA, "cp.async.bulk.tensor", .multicast::cluster).
+Blocks along one grid axis read the same tile of a tensor whose position does not depend on that axis, or is the same
+for all blocks of a cluster; each loads a share of it and the TMA unit delivers it to all (PTX ISA,
+"cp.async.bulk.tensor", .multicast::cluster).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tilegen.ir.affine import children
 from tilegen.ir.effects import blocks_of
 from tilegen.ir.expressions import Binary, Const, Expr, Load, Var
 from tilegen.ir.nodes import Assign, Copy, For, If, Kernel, Let, Persistent, Stmt
-from tilegen.schedule.analysis import each_statement, variables
+from tilegen.schedule.analysis import each_statement
 from tilegen.schedule.cluster_overhang import check_overhang
 from tilegen.target import Target, load_target, target_names
 
@@ -79,15 +80,11 @@ def multicasts(kernel: Kernel, copies: tuple[Copy, ...], decisions: Decisions) -
     size = cluster_size(kernel.cluster)
     if size == 1:
         return ()
-    along = kernel.block_vars[cluster_axis(kernel.cluster)].name
-    loops = [s.var.name for s in each_statement(kernel.body) if isinstance(s, For)]
-    same = {var.name for var in kernel.block_vars if var.name != along} | set(loops)
-    different = _different(kernel, along, size)
+    different = _different(kernel, kernel.block_vars[cluster_axis(kernel.cluster)].name, size)
     found: list[Multicast] = []
     for copy in copies:
-        roles = [name for name in variables(copy.source.offsets) if name not in same]
         layout = decisions.layout(copy.target.buffer)
-        if roles or not _loaded_alike(kernel.body, copy, different):
+        if any(map(different, copy.source.offsets)) or not _loaded_alike(kernel.body, copy, different):
             continue
         if layout.groups % size == 0:
             found.append(Multicast(copy.target.buffer.name, "groups"))
@@ -105,8 +102,8 @@ def _different(kernel: Kernel, along: str, size: int) -> Callable[[Expr], bool]:
         match expression:
             case Load():
                 return True
-            case Var(name):
-                return name in names
+            case Var(name, role=role):
+                return name in names or role in ("thread", "parallel", "last")
             case Binary("//", Var(name), Const(int(divisor))) if (
                 name == along and divisor > 0 and divisor % size == 0
             ):

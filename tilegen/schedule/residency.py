@@ -22,6 +22,7 @@ SHARED_ALIGNMENT = 1024
 PRODUCER_REGISTERS = 40  # a loop of TMA loads with its tile coordinates; nvcc spills under 32
 MOST_RESIDENT = 2  # blocks a multiprocessor; three and four of smaller shares were no faster on the H200
 OVERHEAD_REGISTERS = 40  # addresses, loop counters and descriptors of a consumer
+LEAST_OVERHEAD = 20  # of them, those that are alive at once
 
 
 def rounded(used: int) -> int:
@@ -128,21 +129,39 @@ def registers_of(kernel: Kernel, plan: Plan, decisions: Decisions, target: Targe
         ProgramError: when the fragments do not fit the consumers' share.
     """
     assert target.setmaxnreg is not None
-    step = target.setmaxnreg.step
     entry = _entry_registers(plan.threads * plan.blocks_per_multiprocessor, target)
-    needed = fragment_registers(kernel, decisions) + OVERHEAD_REGISTERS
+    fragments = fragment_registers(kernel, decisions)
+    needed = fragments + OVERHEAD_REGISTERS
     for producer in (PRODUCER_REGISTERS, target.setmaxnreg.minimum):
-        owned = entry * (plan.consumers + 1) - producer
-        consumer = min(owned // plan.consumers // step * step, target.setmaxnreg.maximum)
+        consumer = _consumer_registers(plan.consumers, entry, producer, target)
         if consumer >= needed:
             break
-    beside = OVERHEAD_REGISTERS // 2  # at least
-    if consumer < needed - OVERHEAD_REGISTERS + beside:
-        wanted = fragment_registers(kernel, decisions)
+    if consumer < fragments + LEAST_OVERHEAD:
         raise ProgramError(
             kernel.location,
-            f"the fragments take {wanted} registers a thread, addresses and descriptors at least {beside} more, but "
-            f"{plan.consumers} consumer warpgroup(s) beside a producer get {consumer} each on {target.name}",
-            remedy=f"use more threads (threads={kernel.threads * 2}) or a smaller tile",
+            f"the fragments take {fragments} registers a thread, addresses and descriptors at least {LEAST_OVERHEAD} "
+            f"more, but {plan.consumers} consumer warpgroup(s) beside a producer get {consumer} each on {target.name}",
+            remedy=_fewer_registers(kernel, plan, fragments, target),
         )
     return Registers(entry, producer, consumer) if consumer > entry else None
+
+
+def _consumer_registers(consumers: int, entry: int, producer: int, target: Target) -> int:
+    """What a consumer's thread gets of a block's registers."""
+    assert target.setmaxnreg is not None
+    owned = entry * (consumers + 1) - producer
+    step = target.setmaxnreg.step
+    return min(owned // consumers // step * step, target.setmaxnreg.maximum)
+
+
+def _fewer_registers(kernel: Kernel, plan: Plan, fragments: int, target: Target) -> str:
+    """The remedy for fragments that do not fit: more threads have smaller parts, but of registers smaller shares."""
+    assert target.setmaxnreg is not None
+    threads = 2 * kernel.threads
+    block = threads + target.limits.warpgroup_size
+    if block <= target.limits.threads_per_block:
+        entry = _entry_registers(block, target)
+        given = _consumer_registers(2 * plan.consumers, entry, target.setmaxnreg.minimum, target)
+        if given >= fragments // 2 + LEAST_OVERHEAD:
+            return f"use more threads (threads={threads}) or a smaller tile"
+    return "use a smaller tile"
