@@ -70,7 +70,10 @@ def test_more_threads_are_the_remedy_only_where_they_help(rows, columns, threads
     specs = [T.Tensor(shape, T.float16) for shape in shapes]
     with pytest.raises(ProgramError) as refused:
         product.emit(*specs, target="sm_90a", rows=rows, columns=columns, depth=32, threads=threads)
-    assert f"the fragments take {taken} registers a thread, addresses and descriptors at least 20" in refused.value.message
+    assert (
+        f"the fragments take {taken} registers a thread, addresses and descriptors at least 20"
+        in refused.value.message
+    )
     assert f"get {given} each" in refused.value.message
     more = f"use more threads (threads={2 * threads}) or a smaller tile"
     assert refused.value.remedy == (more if helps else "use a smaller tile")

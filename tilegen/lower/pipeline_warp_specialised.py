@@ -25,6 +25,7 @@ from tilegen.lower.tile_draw import draw, draw_barriers, draw_members, hand_on, 
 from tilegen.lower.tile_loader import load_whole
 from tilegen.lower.tiles import TileLoop, cluster_constant, persistent_tiles, reuses_tiles
 from tilegen.lower.tma import lower_load
+from tilegen.lower.uniform import uniform_load
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.kernel import Constant, SharedMember, StaticAssert
@@ -57,9 +58,8 @@ class Producer:
                     statements[position + 1 :], var.name
                 ):
                     out += [Blank()] if out and not isinstance(out[-1], Declare) else []
-                    out.append(
-                        Declare("int", var.name, scalar(self.context, value), const=not statement.mutable)
-                    )
+                    read = scalar(self.context, value, uniform_load(self.context))
+                    out.append(Declare("int", var.name, read, const=not statement.mutable))
                 case For() if self.loads(statement.body):
                     out += self.loop(statement)
                 case Persistent() if self.loads(statement.body):

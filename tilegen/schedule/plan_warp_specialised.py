@@ -123,7 +123,7 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
     written = {
         buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
     }
-    computed = _computed(kernel)
+    computed = _computed(kernel, written)
     found: list[_Found] = []
     problems: list[str] = []
 
@@ -185,17 +185,21 @@ def _copies(statement: Stmt) -> bool:
     return any(isinstance(s, Copy) for s in each_statement((statement,)))
 
 
-def _computed(kernel: Kernel) -> Callable[[object], bool]:
-    """What tells of an expression (or several) whether it needs what the consumers assign, or what memory holds."""
+def _computed(kernel: Kernel, written: set[str]) -> Callable[[object], bool]:
+    """What tells of an expression (or several) whether it needs what the consumers assign, keep or write. A name for an
+    element of a tensor that the kernel only reads is none of that: the producer reads it as well."""
     names = {s.var.name for s in each_statement(kernel.body) if isinstance(s, Assign)}
 
-    def computed(node: object) -> bool:
-        return bool(loaded(node)) or any(name in names for name in variables(node))
+    def assigned(node: object) -> bool:
+        return any(name in names for name in variables(node))
 
     for statement in each_statement(kernel.body):
-        if isinstance(statement, Let) and computed(statement.value):
+        if isinstance(statement, Let) and (
+            assigned(statement.value)
+            or any(buffer.scope != "global" or buffer.name in written for buffer in loaded(statement.value))
+        ):
             names.add(statement.var.name)
-    return computed
+    return lambda node: bool(loaded(node)) or assigned(node)
 
 
 def _read_outside(kernel: Kernel, block: tuple[Stmt, ...], buffer: Buffer) -> bool:
