@@ -67,8 +67,9 @@ def test_the_producer_reads_the_index(require_tool):
     require_tool("nvcc")
     arrays, _ = operands()
     source = grouped.emit(*specs_of(arrays), target="sm_90a").source
-    producer = source.partition("- producer\n")[2].partition("- consumers\n")[0]
+    producer, _, consumers = source.partition("- producer\n")[2].partition("- consumers\n")
     assert "const int e = E[by];" in producer and "tma_load_3d(shared.w" in producer
+    assert "E[by]" not in consumers  # nor a comment that quotes what is not there
     assert build_cuda(source, load_target("sm_90a")).spills == 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tilegen.ir.nodes import Kernel, Let, Persistent
-from tilegen.model.statements import CStmt, Declare, ForC, IfC, Scope, WhileC
+from tilegen.model.statements import Blank, Comment, CStmt, Declare, ForC, IfC, Scope, WhileC
 from tilegen.model.walk import names
 from tilegen.schedule.analysis import each_statement
 
@@ -28,14 +28,20 @@ def named_values(kernel: Kernel) -> list[str]:
 
 def without_unused(body: Sequence[CStmt], candidates: Collection[str]) -> list[CStmt]:
     """The statements without declarations of those `candidates` that nothing behind them mentions where they are in
-    reach: producer and consumers may each declare what only one of them needs."""
+    reach, nor the comments that quote these alone: producer and consumers may each declare what only one of them
+    needs."""
     kept: list[CStmt] = []  # from the last to the first: what only unused names mention is unused too
     mentioned: set[str] = set()
+    dropped = False  # what stands right behind, and what is behind it begins anew
     for statement in reversed(body):
         match statement:
             case Declare(name=name, value=value, structured=()) if (
                 name in candidates and name not in mentioned and value is not None
             ):
+                dropped = dropped or not kept or isinstance(kept[-1], Blank | Comment)
+                continue
+            case Comment() if dropped:
+                dropped = False
                 continue
             case ForC() | WhileC() | Scope():
                 statement = replace(statement, body=tuple(without_unused(statement.body, candidates)))
@@ -47,6 +53,7 @@ def without_unused(body: Sequence[CStmt], candidates: Collection[str]) -> list[C
                 statement = replace(statement, then=inner[0], otherwise=inner[1])
             case _:
                 pass
+        dropped = False
         kept.append(statement)
         mentioned.update(names(statement))
     return kept[::-1]
