@@ -93,6 +93,41 @@ def test_what_the_kernel_writes_is_read_by_the_consumers(require_tool):
 
 
 @tilegen.jit
+def scattered(X, E, dtype="int64"):
+    """Tiles at places that are computed from elements of any type."""
+    N, R = T.const("N, R")
+    X: T.Tensor((N, 64), T.float16)
+    E: T.Tensor((R,), dtype)
+    Y = T.empty((R, 64), T.float32)
+    with T.Kernel(R, threads=128) as r:
+        x = T.alloc_shared((16, 64), T.float16)
+        y = T.alloc_fragment((64,), T.float32)
+        T.clear(y)
+        e = E[r]
+        place = T.cast(e * 2, T.int32)
+        for t in T.Pipelined(2, num_stages=2):
+            T.copy(X[place + 16 * t, 0], x)
+            for i in T.serial(16):
+                for j in T.Parallel(64):
+                    y[j] += x[i, j]
+        T.copy(y, Y[r, 0])
+    return Y
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "int32"])
+def test_producer_and_consumers_read_a_place_as_the_same_type(dtype, require_tool):
+    require_tool("host_compiler")
+    x = np.random.default_rng(3).integers(-2, 3, (100, 64)).astype(np.float16)
+    e = np.array([0.5, 3.5, 20, 1.5]).astype(dtype)
+    emission = scattered.emit(*specs_of((x, e)), target="sm_90a", dtype=dtype)
+    assert "tma_load_2d(shared.x" in emission.source
+    places = (e.astype(np.float64) * 2).astype(int)
+    expected = np.stack([x[at : at + 32].astype(np.float32).sum(axis=0) for at in places])
+    result = emission.emulate(x, e, schedule="random", asynchronous="lazy", seed=2)
+    np.testing.assert_array_equal(result, expected)
+
+
+@tilegen.jit
 def segments(X, P):
     """Sums of the rows between two offsets, a tile of 16 at a time."""
     N, S, C = T.const("N, S, C")

@@ -16,7 +16,7 @@ from tilegen.lower.dtypes import type_name
 from tilegen.lower.fold_clear import FoldedClears
 from tilegen.lower.gemm import accumulates
 from tilegen.lower.loops import loop_head
-from tilegen.lower.scalar import scalar
+from tilegen.lower.scalar import dialect, scalar
 from tilegen.lower.shared_hazards import SharedHazards
 from tilegen.lower.shared_tiles import extent_constants
 from tilegen.lower.skewed_loop import first_turn
@@ -59,7 +59,8 @@ class Producer:
                 ):
                     out += [Blank()] if out and not isinstance(out[-1], Declare) else []
                     read = scalar(self.context, value, uniform_load(self.context))
-                    out.append(Declare("int", var.name, read, const=not statement.mutable))
+                    kind = dialect(self.context).type_name(var.dtype)
+                    out.append(Declare(kind, var.name, read, const=not statement.mutable))
                 case For() if self.loads(statement.body):
                     out += self.loop(statement)
                 case Persistent() if self.loads(statement.body):
