@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.correctness import Verdict
 from benchmarks.isolation import Progress
 from benchmarks.measure import (
+    FEWEST,
     ROUNDS,
     SETTLING_MILLISECONDS,
     Run,
@@ -92,7 +93,11 @@ def hold(contest: Contest, options: Options, timer: Timer, progress: Progress) -
             best, searches[name] = fastest(attempt.runs, timer, _prefixed(progress, name))
         chosen[name], finals[name], norms[name] = best, attempt.runs[best], attempt.norms[best]
     progress("rounds")
-    timings = interleaved(finals, timer, options.rounds, settling=SETTLING_MILLISECONDS) if finals else {}
+    timings = (
+        interleaved(finals, timer, options.rounds, settling=SETTLING_MILLISECONDS, fewest=FEWEST)
+        if finals
+        else {}
+    )
     entry = _entry(contest, timings)
     return entry | {"chosen": chosen, "norms": norms, "wrong": wrong, "unfit": unfit, "searches": searches}
 

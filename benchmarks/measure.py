@@ -13,7 +13,10 @@ SETTLING_MILLISECONDS = (
     40.0  # before a turn counts: a card at its power limit runs on what the one before has left
 )
 ROUNDS = 5
+FEWEST = 60  # launches of a round that counts: power and clocks of long launches vary by more than schedules differ
+_FEWEST_IN_SEARCH = 20
 _FEWEST, _MOST = 3, 50
+_AS_GOOD_AS_EQUAL, _MOST_EQUAL = 1.015, 3  # times of the best, and candidates
 _ALWAYS = 2  # candidates, those that were named first, which are finalists whatever the short turns say
 
 Run = Callable[[], Any]
@@ -71,9 +74,9 @@ class CudaTimer:
         return [start.elapsed_time(end) for start, end in events]
 
 
-def launches(milliseconds: float, budget: float = ROUND_MILLISECONDS) -> int:
-    """How many launches of this length fill a round."""
-    return max(_FEWEST, min(_MOST, round(budget / max(milliseconds, 1e-3))))
+def launches(milliseconds: float, budget: float = ROUND_MILLISECONDS, fewest: int = _FEWEST) -> int:
+    """How many launches of this length fill a round, `fewest` at least."""
+    return max(fewest, min(_MOST, round(budget / max(milliseconds, 1e-3))))
 
 
 def estimate(timer: Timer, run: Run) -> float:
@@ -88,14 +91,16 @@ def interleaved(
     rounds: int = ROUNDS,
     budget: float = ROUND_MILLISECONDS,
     settling: float = 0.0,
+    fewest: int = _FEWEST,
 ) -> dict[str, Timing]:
     """Times the competitors in `rounds` rounds; who begins changes from round to round, so that none always follows
-    the same neighbour. Each round gives a competitor about `budget` milliseconds, after `settling` that do not count: a
-    card at its power limit runs on what the one before has left of it."""
+    the same neighbour. Each round gives a competitor about `budget` milliseconds and `fewest` launches, after
+    `settling`, half as many at least, that do not count: a card at its power limit runs on what the one before has left
+    of it."""
     names = list(competitors)
     estimates = {name: estimate(timer, competitors[name]) for name in names}
-    counts = {name: launches(estimates[name], budget) for name in names}
-    ahead = {name: launches(estimates[name], settling) if settling else 0 for name in names}
+    counts = {name: launches(estimates[name], budget, fewest) for name in names}
+    ahead = {name: launches(estimates[name], settling, fewest // 2) if settling else 0 for name in names}
     times: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds):
         first = turn % len(names)
@@ -115,8 +120,9 @@ def fastest(
 
     Every candidate runs once alone, then all in short turns, for a card that has just rested, or has not, runs faster
     or slower by more than schedules differ. The first `finalists`, and the two candidates that were named first, are
-    timed again in longer turns: what is fast in a burst need not be where power is the limit. `announce` hears a
-    candidate's name before it runs for the first time.
+    timed again in longer turns: what is fast in a burst need not be where power is the limit. Those that are then
+    as good as equal run against each other once more, in rounds like those that count. `announce` hears a candidate's
+    name before it runs for the first time.
     """
     for name, run in candidates.items():
         announce(name)
@@ -133,9 +139,18 @@ def fastest(
         rounds=5,
         budget=30.0,
         settling=SETTLING_MILLISECONDS,
+        fewest=_FEWEST_IN_SEARCH,
     )
     times |= {name: timing.milliseconds for name, timing in final.items()}
-    return min(final, key=lambda name: times[name]), times
+    ranked = sorted(final, key=lambda name: times[name])
+    equal = [name for name in ranked if times[name] <= times[ranked[0]] * _AS_GOOD_AS_EQUAL][:_MOST_EQUAL]
+    if len(equal) == 1:
+        return equal[0], times
+    announce("run-off")
+    last = interleaved(
+        {name: candidates[name] for name in equal}, timer, settling=SETTLING_MILLISECONDS, fewest=FEWEST
+    )
+    return min(last, key=lambda name: last[name].milliseconds), times
 
 
 def ratios(timings: Mapping[str, Timing], baseline: str) -> dict[str, float]:

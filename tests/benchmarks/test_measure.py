@@ -63,6 +63,7 @@ def test_launches_fill_a_round_within_bounds():
     assert launches(6.0, 60.0) == 10
     assert launches(100.0, 60.0) == 3
     assert launches(0.0, 60.0) == 50
+    assert launches(100.0, 60.0, fewest=60) == 60
 
 
 def test_an_estimate_leaves_the_first_launch_out():
@@ -101,10 +102,39 @@ def test_the_first_candidates_are_finalists_whatever_bursts_say():
     assert best == "first" and times["first"] == 3.0
 
 
+def test_those_that_are_as_good_as_equal_run_against_each_other_once_more():
+    timer = PretendedTimer()
+    spell = {}
+
+    def tiring(name, fresh, tired):
+        """Slower from its 50th launch in a row on, as long rounds have them."""
+
+        def launch():
+            spell[name] = spell.get(name, 0) + 1 if timer.order[-1:] == [name] else 1
+            return fresh if spell[name] < 50 else tired
+
+        return timer.run(name, launch)
+
+    candidates = {"lasts": tiring("lasts", 3.0, 3.0), "tires": tiring("tires", 2.98, 3.2)}
+    candidates["slow"] = timer.run("slow", 4.0)
+    heard = []
+    best, times = fastest(candidates, timer, heard.append, finalists=3)
+    assert best == "lasts" and heard[-1] == "run-off"
+    assert times == {"lasts": 3.0, "tires": 2.98, "slow": 4.0}
+
+
 def test_what_settles_a_card_is_not_counted():
     timer = PretendedTimer()
     values = iter([1.0] * 4 + [9.0] * 5 + [2.0] * 5)
     timing = interleaved({"a": timer.run("a", lambda: next(values))}, timer, 1, budget=5.0, settling=5.0)["a"]
+    assert timing.rounds == (2.0,)
+
+
+def test_rounds_of_long_launches_have_launches_enough():
+    timer = PretendedTimer()
+    values = iter([9.0] * 4 + [5.0] * 20 + [2.0] * 40)
+    run = timer.run("a", lambda: next(values))
+    timing = interleaved({"a": run}, timer, 1, budget=5.0, settling=5.0, fewest=40)["a"]
     assert timing.rounds == (2.0,)
 
 
