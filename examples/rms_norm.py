@@ -36,8 +36,8 @@ def rms_norm(X, W, dtype: T.dtype = T.float16, rows: int = 1, stages: int = 0, t
                 ahead = T.alloc_shared((rows, N), dtype)
                 T.copy(X[first, 0], ahead)
                 T.copy(ahead, x)
-            else:
-                T.copy(X[first, 0], x)
+            else:  # L2 gives up what is written first: memory turns less often from reading to writing
+                T.copy(X[first, 0], x, eviction_policy="evict_last")
             for i, j in T.Parallel(rows, N):
                 squares[i, j] = T.cast(x[i, j], T.float32) * x[i, j]
             T.reduce_sum(squares, scale, dim=1)

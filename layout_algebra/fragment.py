@@ -15,9 +15,16 @@ from layout_algebra.errors import (
     ProfileError,
 )
 from layout_algebra.fitting import try_fit
-from layout_algebra.int_tuple import column_major_strides, crd2idx, flatten, normalize, product_each
+from layout_algebra.int_tuple import column_major_strides, crd2idx, flatten, product_each
 from layout_algebra.layout import Layout, OffsetMap, coalesce, is_injective, make_layout
 from layout_algebra.layout import filter as filter_modes
+from layout_algebra.tile_cover import (
+    check_cover,
+    check_cover_of_table,
+    coordinate_at,
+    table_of_owners,
+    tile_shape,
+)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -41,13 +48,13 @@ class Fragment:
     table: tuple[int, ...] | None
 
     def __init__(self, shape: Sequence[int], layout: Layout) -> None:
-        shape = _tile_shape(shape)
+        shape = tile_shape(shape)
         if layout.rank != 2 or isinstance(layout.shape, int):
             raise ProfileError(
                 f"a thread-value layout has two modes, thread and value; {layout} has {layout.rank}"
             )
         layout = coalesce(layout, (1, 1))
-        _check_cover(shape, layout)
+        check_cover(shape, layout)
         self._set(shape, layout[0].size, layout[1].size, layout, None)
 
     def _set(
@@ -76,9 +83,9 @@ class Fragment:
         layout = _fit_with_origin(table, threads, values)
         if layout is not None:
             return cls(shape, layout)
-        shape = _tile_shape(shape)
+        shape = tile_shape(shape)
         entries = tuple([int(entry) for entry in table])
-        _check_cover_of_table(shape, entries)
+        check_cover_of_table(shape, entries)
         fragment = cls.__new__(cls)
         fragment._set(shape, threads, values, None, entries)
         return fragment
@@ -95,7 +102,7 @@ class Fragment:
 
         Raises IncompleteFragment as the class, CoordinateError where the function leaves the tile.
         """
-        extents = _tile_shape(shape)
+        extents = tile_shape(shape)
         strides = column_major_strides(extents)
         table = [
             crd2idx(coordinate(thread, value), extents, strides)
@@ -121,35 +128,9 @@ class Fragment:
         Raises IncompleteFragment where two coordinates claim one register or a register of some thread stays
         free, CoordinateError where `thread_of` names no thread.
         """
-        extents = _tile_shape(shape)
-        held: dict[tuple[int, int], int] = {}
-        for index in range(prod(extents)):
-            coordinate = _coordinate(extents, index)
-            value = value_of(*coordinate)
-            for copy in range(replicate):
-                thread = thread_of(*coordinate, copy) if replicate > 1 else thread_of(*coordinate)
-                if not 0 <= thread < threads:
-                    raise CoordinateError(f"coordinate {coordinate} goes to thread {thread} of {threads}")
-                if held.setdefault((thread, value), index) != index:
-                    other = _coordinate(extents, held[thread, value])
-                    raise IncompleteFragment(
-                        f"thread {thread}, value {value} holds both {other} and {coordinate}"
-                    )
-        values = 1 + max(value for _, value in held)
-        free = [
-            (thread, value)
-            for value in range(values)
-            for thread in range(threads)
-            if (thread, value) not in held
-        ]
-        if free or min(value for _, value in held) < 0:
-            raise IncompleteFragment(f"(thread, value) {free[:4]} of {threads} x {values} hold nothing")
-        return cls.from_table(
-            extents,
-            threads,
-            values,
-            [held[thread, value] for value in range(values) for thread in range(threads)],
-        )
+        extents = tile_shape(shape)
+        values, table = table_of_owners(extents, threads, thread_of, value_of, replicate)
+        return cls.from_table(extents, threads, values, table)
 
     @property
     def size(self) -> int:
@@ -178,7 +159,7 @@ class Fragment:
 
     def __call__(self, thread: int, value: int) -> tuple[int, ...]:
         """Coordinate of what `thread` holds as `value`. Raises CoordinateError outside the fragment."""
-        return _coordinate(self.shape, self.index(thread, value))
+        return coordinate_at(self.shape, self.index(thread, value))
 
     def indices(self) -> tuple[int, ...]:
         """Column-major tile index of every owner, at `thread + threads * value`. Memoised."""
@@ -265,50 +246,8 @@ class Fragment:
         return f"Fragment({self})"
 
 
-def _tile_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    tile = normalize(shape)
-    if isinstance(tile, int) or not all(isinstance(extent, int) and extent >= 1 for extent in tile):
-        raise ProfileError(f"the shape of a tile is a flat tuple of extents of at least 1, not {shape}")
-    return flatten(tile)
-
-
-def _coordinate(shape: Sequence[int], index: int) -> tuple[int, ...]:
-    coordinate = []
-    for extent in shape:
-        index, digit = divmod(index, extent)
-        coordinate.append(digit)
-    return tuple(coordinate)
-
-
 def _fit_with_origin(table: Sequence[int], threads: int, values: int) -> Layout | None:
     return try_fit(table, (threads, values)) if len(table) and table[0] == 0 else None
-
-
-def _check_cover(shape: tuple[int, ...], layout: Layout) -> None:
-    """Compact strides cover the tile; any other layout is looked at offset by offset."""
-    covered = 1
-    for stride, extent in sorted((stride, extent) for extent, stride in layout.modes):
-        if stride == covered:
-            covered *= extent
-        elif stride and extent > 1:
-            _check_cover_of_table(shape, layout.offsets())
-            return
-    if covered != prod(shape):
-        raise IncompleteFragment(
-            f"{layout} covers {covered} of the {prod(shape)} coordinates of the tile {shape}"
-        )
-
-
-def _check_cover_of_table(shape: tuple[int, ...], table: Sequence[int]) -> None:
-    size = prod(shape)
-    held = dict.fromkeys(table)
-    if min(held) < 0 or max(held) >= size:
-        raise IncompleteFragment(
-            f"owners hold indices {min(held)} to {max(held)}; the tile {shape} has {size} coordinates"
-        )
-    if len(held) != size:
-        missing = next(index for index in range(size) if index not in held)
-        raise IncompleteFragment(f"nobody holds coordinate {_coordinate(shape, missing)} of the tile {shape}")
 
 
 @lru_cache(maxsize=128)
@@ -339,13 +278,21 @@ def _columns(fragment: Fragment) -> list[tuple[int, ...]]:
     return [indices[start : start + fragment.threads] for start in range(0, len(indices), fragment.threads)]
 
 
+def _composed(fragment: Fragment, after: Layout) -> Layout | None:
+    """The thread-value layout followed by `after`; None where strides do not say it."""
+    if fragment.layout is None:
+        return None
+    try:
+        return composition(after, fragment.layout)
+    except NotComposable:
+        return None
+
+
 def _mapped(fragment: Fragment, shape: tuple[int, ...], embedding: Layout) -> Fragment:
     """The fragment after `embedding`, a layout from its tile into the tile of `shape`."""
-    if fragment.layout is not None:
-        try:
-            return Fragment(shape, composition(embedding, fragment.layout))
-        except NotComposable:
-            pass
+    layout = _composed(fragment, embedding)
+    if layout is not None:
+        return Fragment(shape, layout)
     offsets = embedding.offsets()
     return Fragment.from_table(
         shape, fragment.threads, fragment.values, [offsets[index] for index in fragment.indices()]
@@ -365,15 +312,12 @@ def _repeat(
     strides = flatten(column_major_strides(shape))
     embedding = Layout(fragment.shape, strides)
     copies = make_layout(*(Layout(repeats[axis], fragment.shape[axis] * strides[axis]) for axis in order))
-    if fragment.layout is not None:
-        try:
-            thread, value = composition(embedding, fragment.layout)
-        except NotComposable:
-            pass
-        else:
-            if on_thread:
-                return Fragment(shape, make_layout(make_layout(thread, copies), value))
-            return Fragment(shape, make_layout(thread, make_layout(value, copies)))
+    layout = _composed(fragment, embedding)
+    if layout is not None:
+        thread, value = layout
+        if on_thread:
+            return Fragment(shape, make_layout(make_layout(thread, copies), value))
+        return Fragment(shape, make_layout(thread, make_layout(value, copies)))
     offsets = embedding.offsets()
     starts = copies.offsets()
     columns = [[offsets[index] for index in column] for column in _columns(fragment)]
@@ -389,15 +333,12 @@ def _reduce(fragment: Fragment, dimension: int) -> Fragment:
     shape = fragment.shape[:dimension] + fragment.shape[dimension + 1 :]
     kept = flatten(column_major_strides(shape))
     projection = Layout(fragment.shape, (*kept[:dimension], 0, *kept[dimension:]))
-    if fragment.layout is not None:
-        try:
-            thread, value = composition(projection, fragment.layout)
-        except NotComposable:
-            pass
-        else:
-            distinct = filter_modes(value)
-            if is_injective(distinct):
-                return Fragment(shape, make_layout(thread, distinct))
+    layout = _composed(fragment, projection)
+    if layout is not None:
+        thread, value = layout
+        distinct = filter_modes(value)
+        if is_injective(distinct):
+            return Fragment(shape, make_layout(thread, distinct))
     offsets = projection.offsets()
     indices = fragment.indices()
     held = [

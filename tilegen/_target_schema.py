@@ -56,6 +56,13 @@ class Table:
             raise self.error(key, f"an integer of at least {minimum}", value)
         return value
 
+    def one_of(self, key: str, choices: tuple[int, ...]) -> int:
+        expected = "one of " + ", ".join(map(str, choices))
+        value = self._take(key, expected)
+        if type(value) is not int or value not in choices:
+            raise self.error(key, expected, value)
+        return value
+
     def flag(self, key: str) -> bool:
         value = self._take(key, "true or false")
         if not isinstance(value, bool):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tilegen.building import CallError, hashable, parameter_names
@@ -23,6 +24,18 @@ Configs = Sequence[Mapping[str, Any]] | Callable[..., Sequence[Mapping[str, Any]
 _FOREIGN_OPTIONS = ("timeout", "cache_input_tensors", "skip_check", "max_mismatched_ratio")
 
 
+@dataclass(frozen=True, slots=True)
+class _Measuring:
+    """How a configuration is timed: milliseconds before and while, what the random arrays hold, and a program that its
+    results are compared with, within (relative, absolute) tolerances."""
+
+    warmup: float
+    rep: float
+    supply_type: TensorSupplyType
+    reference: Callable[..., Any] | None
+    tolerances: tuple[float, float]
+
+
 class TunedKernel:
     """A tile program with the configurations to choose from: a dictionary of parameters each.
 
@@ -31,22 +44,10 @@ class TunedKernel:
     are those of the last choice.
     """
 
-    def __init__(
-        self,
-        kernel: JitKernel,
-        configs: Configs,
-        warmup: float,
-        rep: float,
-        supply_type: TensorSupplyType,
-        reference: Callable[..., Any] | None,
-        tolerances: tuple[float, float],
-    ) -> None:
+    def __init__(self, kernel: JitKernel, configs: Configs, measuring: _Measuring) -> None:
         self._kernel = kernel
         self._configs = configs
-        self._times = (warmup, rep)
-        self._supply = supply_type
-        self._reference = reference
-        self._tolerances = tolerances
+        self._measuring = measuring
         self._chosen: dict[Any, tuple[dict[str, Any], float]] = {}
         self.config: dict[str, Any] | None = None
         self.latency: float | None = None
@@ -120,11 +121,11 @@ class TunedKernel:
         return min(timed, key=lambda choice: choice[1])
 
     def _time(self, program: CompiledProgram) -> float:
-        profiler = program.get_profiler(self._supply)
-        if self._reference is not None:
-            profiler.assert_allclose(self._reference, *self._tolerances)
-        warmup, rep = self._times
-        time: float = profiler.do_bench(warmup=warmup, rep=rep)
+        how = self._measuring
+        profiler = program.get_profiler(how.supply_type)
+        if how.reference is not None:
+            profiler.assert_allclose(how.reference, *how.tolerances)
+        time: float = profiler.do_bench(warmup=how.warmup, rep=how.rep)
         return time
 
 
@@ -162,6 +163,7 @@ def autotune(
     if configs is None or isinstance(configs, JitKernel):
         raise CallError("tilegen.autotune needs the configurations\n  remedy: @tilegen.autotune(configs=[…])")
     found = configs
+    measuring = _Measuring(warmup, rep, supply_type, ref_prog, (rtol, atol))
 
     def decorate(kernel: JitKernel) -> TunedKernel:
         if not isinstance(kernel, JitKernel):
@@ -169,7 +171,7 @@ def autotune(
                 f"tilegen.autotune decorates what tilegen.jit made, not {kernel!r}\n"
                 "  remedy: write @tilegen.autotune(…) above @tilegen.jit"
             )
-        return TunedKernel(kernel, found, warmup, rep, supply_type, ref_prog, (rtol, atol))
+        return TunedKernel(kernel, found, measuring)
 
     return decorate
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Literal
 
 from tilegen.driver import generate
-from tilegen.dtype_parameters import bind_dtypes
+from tilegen.dtype_parameters import bind_dtypes, evaluated_annotations
 from tilegen.emission import Emission
 from tilegen.errors import TilegenError
 from tilegen.frontend import parse
@@ -96,17 +96,9 @@ def hashable(values: Mapping[str, Any]) -> tuple[tuple[str, Hashable], ...]:
 @cache
 def scalar_parameters(function: Function) -> tuple[str, ...]:
     """The parameters that are annotated with an element type: scalar launch arguments."""
-    found = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        annotation = parameter.annotation
-        if isinstance(annotation, str):  # from __future__ import annotations
-            try:
-                annotation = eval(annotation, getattr(function, "__globals__", {}))
-            except Exception:  # names that only the tile program's body knows
-                continue
-        if isinstance(annotation, DType):
-            found.append(name)
-    return tuple(found)
+    return tuple(
+        name for name, annotation in evaluated_annotations(function) if isinstance(annotation, DType)
+    )
 
 
 @cache

@@ -14,6 +14,7 @@ from tilegen.inference.infer import infer
 from tilegen.ir.drop_unused import drop_unused, left_out
 from tilegen.ir.inline_positions import inline_positions
 from tilegen.ir.name_bounds import name_bounds
+from tilegen.ir.name_places import name_places
 from tilegen.ir.nodes import Program
 from tilegen.ir.rename import names_of, renamed
 from tilegen.ir.through_registers import through_registers
@@ -64,7 +65,7 @@ def generate(
     program = through_registers(program)
     used = drop_unused(program)
     remarks = left_out(program, used)
-    program = guard_masks(inline_positions(name_bounds(used)))
+    program = guard_masks(name_places(inline_positions(name_bounds(used))))
     generated = _passes(program, machine, regenerate, whole_rows, remarks)
     named, model = generated.program, generated.model
     launcher = launcher_body(model)

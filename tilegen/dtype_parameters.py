@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -40,17 +40,20 @@ def bind_dtypes(
 @cache
 def dtype_parameters(function: Function) -> tuple[str, ...]:
     """The parameters annotated `T.dtype`, in order."""
-    found = []
+    return tuple(name for name, annotation in evaluated_annotations(function) if annotation is DType)
+
+
+def evaluated_annotations(function: Function) -> Iterator[tuple[str, object]]:
+    """The parameters with their annotations, in order; those that only the tile program's body can evaluate are left
+    out."""
     for name, parameter in inspect.signature(function).parameters.items():
         annotation = parameter.annotation
         if isinstance(annotation, str):  # from __future__ import annotations
             try:
                 annotation = eval(annotation, getattr(function, "__globals__", {}))
-            except Exception:  # names that only the tile program's body knows
+            except Exception:  # names that only the body knows
                 continue
-        if annotation is DType:
-            found.append(name)
-    return tuple(found)
+        yield name, annotation
 
 
 @cache

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tilegen.errors import TilegenError
@@ -103,3 +104,20 @@ class _Renamed(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         return ast.Call(node.func, [self.visit(argument) for argument in node.args], [])
+
+
+@lru_cache(maxsize=4096)
+def _compiled(formulas: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[..., tuple[Any, ...]]]:
+    names = tuple(dict.fromkeys(name for formula in formulas for name in formula_names(formula)))
+    return names, compile_formulas(formulas, names)
+
+
+def evaluate(formulas: tuple[str, ...], environment: Mapping[str, int | float]) -> tuple[int, ...]:
+    """The values of formulas over named numbers; each set of formulas is compiled once.
+
+    Raises:
+        FormulaError: for a text that is no formula.
+        KeyError: a name that the environment does not have.
+    """
+    names, function = _compiled(formulas)
+    return function(*(environment[name] for name in names))

@@ -9,18 +9,11 @@ from typing import Any
 import numpy
 
 from tilegen.emission import Emission
+from tilegen.runtime.arguments import Apart, allocated, arrays_apart, check_apart, check_count, supplied
 from tilegen.runtime.arrays import ArrayFacts, Framework, facts_of, framework_of
-from tilegen.runtime.binding import (
-    Apart,
-    Scalar,
-    allocated,
-    arrays_apart,
-    bind_shapes,
-    check_apart,
-    check_count,
-    supplied,
-)
+from tilegen.runtime.binding import bind_shapes
 from tilegen.runtime.errors import ArgumentError
+from tilegen.runtime.scalars import Scalar
 
 
 @dataclass(frozen=True, slots=True)

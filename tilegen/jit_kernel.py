@@ -25,26 +25,22 @@ from tilegen.building import (
     parameter_names,
     scalar_parameters,
 )
+from tilegen.cold_call import ColdCall, Specialisations, spec_of
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall
 from tilegen.language.functions import PrimFunc
-from tilegen.language.tensors import SymbolicExtent, TensorSpec, spec_of_array
+from tilegen.language.tensors import SymbolicExtent, TensorSpec
 from tilegen.opening import opened
 from tilegen.program import (
     CompiledProgram,
-    prepare_call,
     target_alias,
-    target_of_call,
     without_foreign_options,
 )
-from tilegen.runtime.arrays import ArrayFacts, all_known, facts_of, framework_of, is_array
-from tilegen.runtime.binding import ContractError, as_number, whole_numbers
+from tilegen.runtime.arrays import all_known, facts_of, framework_of, is_array
 from tilegen.runtime.compilation import Backend
-from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
+from tilegen.runtime.compiled import PreparedCall, as_outputs, probe_all, remember
 from tilegen.runtime.devices import resolve_target
-from tilegen.target import Target
-
-_CALL_LIMIT = 4096
+from tilegen.runtime.scalars import as_number, whole_numbers
 
 
 class JitKernel:
@@ -76,8 +72,7 @@ class JitKernel:
         self._definition = Definition(function, "lazy" if lazy else "eager", out_idx, plain.__name__)
         self._scalars = scalar_parameters(plain)
         self._calls: dict[Any, PreparedCall | HostCall] = {}
-        self._emissions: dict[Any, Emission] = {}
-        self._compiled: dict[str, CompiledKernel] = {}
+        self._texts = Specialisations(self._definition, self._dynamic, backend)
         self._programs: dict[Any, CompiledProgram] = {}
         self._lock = threading.RLock()
         self.__name__ = plain.__name__
@@ -257,32 +252,11 @@ class JitKernel:
             self._refuse_other_values(assignment.parameters)
             names = [name for name in parameter_names(self._definition.python) if name in assignment.tensors]
             facts = {name: facts_of(array, name) for name, array in zip(names, arrays, strict=True)}
-            target = target_of_call(self._target, facts)
+            call = ColdCall(arrays, outputs, facts, scalars)
             given = {**self._parameters, **assignment.parameters}
-            prepared = self._bind_first(arrays, outputs, facts, given, target, scalars)
-            if len(self._calls) >= _CALL_LIMIT:
-                self._calls.clear()
-            self._calls[lookup] = prepared
+            prepared = self._texts.prepare(call, given, call.target(self._target))
+            remember(self._calls, lookup, prepared)
             return prepared
-
-    def _bind_first(
-        self,
-        arrays: Sequence[Any],
-        outputs: Sequence[Any],
-        facts: Mapping[str, ArrayFacts],
-        parameters: Mapping[str, Any],
-        target: Target,
-        scalars: Sequence[Any],
-    ) -> PreparedCall | HostCall:
-        """The first text whose assumptions hold here: with the open extents, with these shapes compiled in, and (where
-        T.dynamic keeps extents open) one that assumes nothing of the length of rows."""
-        attempts = [(self._dynamic, True), ((), True), ((), False)]
-        for dynamic, whole_rows in attempts[0 if self._dynamic else 1 : -1]:
-            try:
-                return self._bind(arrays, outputs, facts, parameters, target, scalars, dynamic, whole_rows)
-            except ContractError:
-                pass
-        return self._bind(arrays, outputs, facts, parameters, target, scalars, *attempts[-1])
 
     def _refuse_other_values(self, parameters: Mapping[str, Any]) -> None:
         """Raises ArgumentError for a value in the place of a tensor that is no array."""
@@ -291,29 +265,6 @@ class JitKernel:
         for name, value in parameters.items():
             if name in tensors and own[name].default is inspect.Parameter.empty:
                 framework_of(value, name)
-
-    def _bind(
-        self,
-        arrays: Sequence[Any],
-        outputs: Sequence[Any],
-        facts: Mapping[str, ArrayFacts],
-        parameters: Mapping[str, Any],
-        target: Target,
-        scalars: Sequence[Any],
-        dynamic: Sequence[str],
-        whole_rows: bool,
-    ) -> PreparedCall | HostCall:
-        specs = {name: _spec(array) for name, array in facts.items()}
-        if dynamic or any(0 in spec.shape for spec in specs.values()):
-            specs = opened(self._definition, specs, parameters, dynamic, target)
-        key = (target.name, tuple(specs.items()), hashable(parameters), whole_rows)
-        if key not in self._emissions:
-            self._emissions[key] = build_emission(
-                self._definition, target, specs, parameters, whole_rows=whole_rows
-            )
-        return prepare_call(
-            self._emissions[key], arrays, outputs, facts, scalars, self._compiled, self._backend
-        )
 
 
 def _fixed_extent(kernel: JitKernel, name: str, value: Any) -> int | None:
@@ -329,12 +280,8 @@ def _fixed_extent(kernel: JitKernel, name: str, value: Any) -> int | None:
     return int(value.__index__())
 
 
-def _spec(array: ArrayFacts) -> TensorSpec:
-    return spec_of_array(array.shape, array.dtype, None if array.row_major else array.strides)
-
-
 def _as_spec(value: Any, name: str) -> TensorSpec:
-    return value if isinstance(value, TensorSpec) else _spec(facts_of(value, name))
+    return value if isinstance(value, TensorSpec) else spec_of(facts_of(value, name))
 
 
 def _describes_tensor(value: Any) -> bool:

@@ -17,16 +17,17 @@ from tilegen.building import (
     parameter_names,
     scalar_parameters,
 )
+from tilegen.cold_call import ColdCall, Kernels
 from tilegen.emission import Emission
-from tilegen.host_call import HostCall, prepare_host_call
+from tilegen.host_call import HostCall
 from tilegen.language.functions import PrimFunc
-from tilegen.runtime.arrays import ArrayFacts, facts_of, is_array
-from tilegen.runtime.binding import ContractError, as_number, whole_numbers
+from tilegen.runtime.arrays import facts_of, is_array
+from tilegen.runtime.binding import ContractError
 from tilegen.runtime.compilation import Backend
-from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all
-from tilegen.runtime.devices import resolve_target, target_of_device
-from tilegen.runtime.loading import compute_capability
+from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all, remember
+from tilegen.runtime.devices import resolve_target
 from tilegen.runtime.profiler import Profiler, TensorSupplyType
+from tilegen.runtime.scalars import as_number, whole_numbers
 from tilegen.target import Target
 
 # Options of TileLang's own back-ends.
@@ -61,9 +62,8 @@ class CompiledProgram:
         self._definition = definition
         self._fixed = fixed or Fixed()
         self._target = target_alias(target)
-        self._backend = backend
+        self._kernels = Kernels(backend)
         self._emissions: dict[tuple[str, str | None, bool], Emission] = {}
-        self._compiled: dict[str, CompiledKernel] = {}
         self._calls: dict[Any, PreparedCall | HostCall] = {}
         self._lock = threading.RLock()
         self.__name__ = definition.python.__name__
@@ -119,7 +119,7 @@ class CompiledProgram:
     @property
     def compiled(self) -> CompiledKernel:
         """The compiled kernel for the program's own target."""
-        return compile_once(self.emission, self._compiled, self._backend)
+        return self._kernels.of(self.emission)
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Runs the program; the tensors that `out_idx` names are allocated and returned.
@@ -136,28 +136,18 @@ class CompiledProgram:
         if prepared is None:
             with self._lock:
                 facts = {str(i): facts_of(array, str(i)) for i, array in enumerate(arrays, 1)}
-                prepared = self._bind(arrays, outputs, facts, values)
-                self._calls[lookup] = prepared
+                prepared = self._prepare(ColdCall(arrays, outputs, facts, values))
+                remember(self._calls, lookup, prepared)
         return prepared.run(arrays, pointers, outputs, values, None)
 
-    def _bind(
-        self,
-        arrays: Sequence[Any],
-        outputs: Sequence[Any],
-        facts: Mapping[str, ArrayFacts],
-        values: Sequence[Any],
-    ) -> PreparedCall | HostCall:
-        """A call of the text that assumes whole rows, or, where these arrays have others, of one for any length."""
-        target = target_of_call(self._target, facts)
-
-        def prepare(whole_rows: bool) -> PreparedCall | HostCall:
-            emission = self._emit(target, None, whole_rows=whole_rows)
-            return prepare_call(emission, arrays, outputs, facts, values, self._compiled, self._backend)
-
+    def _prepare(self, call: ColdCall) -> PreparedCall | HostCall:
+        """The launch of the text that assumes whole rows, or, where a call's arrays have others, of one for any
+        length."""
+        target = call.target(self._target)
         try:
-            return prepare(whole_rows=True)
+            return self._kernels.prepare(self._emit(target, None), call)
         except ContractError:
-            return prepare(whole_rows=False)
+            return self._kernels.prepare(self._emit(target, None, whole_rows=False), call)
 
     def _sorted(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any]
@@ -214,48 +204,3 @@ def without_foreign_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in _FOREIGN_OPTIONS:
             warnings.warn(f"tilegen has no '{name}': the option changes nothing", stacklevel=3)
     return {name: value for name, value in options.items() if name not in _FOREIGN_OPTIONS}
-
-
-def prepare_call(
-    emission: Emission,
-    arrays: Sequence[Any],
-    outputs: Sequence[Any],
-    facts: Mapping[str, ArrayFacts],
-    scalars: Sequence[Any],
-    compiled: dict[str, CompiledKernel],
-    backend: Backend | None,
-) -> PreparedCall | HostCall:
-    """A call of an emitted kernel for arrays like these: on the GPU that they are on, else emulated.
-
-    Raises:
-        CallError: neither arrays nor outputs are given.
-    """
-    places = list(facts.values()) or [facts_of(array, "out") for array in outputs]
-    if not places:
-        raise CallError(
-            f"{emission.name} is given no array, so that nothing says where its outputs are to be\n"
-            "  remedy: pass them, out=… (several as a tuple)"
-        )
-    if any(array.on_gpu for array in places):
-        return compile_once(emission, compiled, backend).prepare(arrays, outputs, scalars)
-    names = [scalar.name for scalar in emission.manifest.scalars]
-    return prepare_host_call(emission, arrays, outputs, dict(zip(names, scalars, strict=True)))
-
-
-def compile_once(
-    emission: Emission, compiled: dict[str, CompiledKernel], backend: Backend | None
-) -> CompiledKernel:
-    if emission.source not in compiled:
-        compiled[emission.source] = CompiledKernel(
-            emission.source, emission.manifest, emission.target, backend, lazy=True
-        )
-    return compiled[emission.source]
-
-
-def target_of_call(target: str, facts: Mapping[str, ArrayFacts]) -> Target:
-    """The call's target; "auto" asks the device that the arrays are on."""
-    if target == "auto":
-        for array in facts.values():
-            if array.on_gpu:
-                return target_of_device(compute_capability(array.device_index))
-    return resolve_target(target)

@@ -19,6 +19,9 @@ from tilegen.model.kernel import (
     TensorArgument,
 )
 from tilegen.model.statements import AssignC, Blank, Comment, CStmt, Declare, Expression, ForC, IfC
+from tilegen.target import load_target
+
+LIMITS = load_target("gfx942").limits
 
 
 def body() -> tuple[CStmt, ...]:
@@ -104,6 +107,8 @@ def hip_model(target: str = "gfx942") -> KernelModel:
         launch=Launch(
             grid=(ceil("M", "kTile"), ceil("N", "kTile"), Literal(1)),
             grid_text="ceil(M / 64) x ceil(N / 64)",
+            grid_limits=LIMITS.grid,
+            grid_threads=LIMITS.grid_threads,
             block=64,
             block_text="64 threads = 1 wave",
             shared_bytes=64 * 66 * 2,

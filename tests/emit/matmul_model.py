@@ -29,6 +29,9 @@ from tilegen.model.statements import (
     IfC,
     Return,
 )
+from tilegen.target import load_target
+
+LIMITS = load_target("sm_90a").limits
 
 
 def n(name: str) -> Name:
@@ -292,6 +295,7 @@ def tensor_map(
         strides=(op(2, "*", columns),),
         box=(c.expr(box[0]), c.expr(box[1])),
         swizzle=128,
+        l2_promotion=128,
         box_values=values,
     )
 
@@ -370,9 +374,12 @@ def matmul_model() -> KernelModel:
         launch=Launch(
             grid=(c.call("min", tiles, "multiprocessors"), Literal(1), Literal(1)),
             grid_text="min(tiles, multiprocessors), tiles = ceil(M / 128) * ceil(N / 256)   (persistent)",
+            grid_limits=LIMITS.grid,
+            grid_threads=LIMITS.grid_threads,
             block=384,
             block_text="384 threads = 1 producer warpgroup + 2 consumer warpgroups",
             shared_bytes=214016,
+            asks_for_shared=True,
             registers_text="168 at entry, then 40 (producer) and 232 (consumer)",
             uses_multiprocessors=True,
         ),
@@ -441,8 +448,8 @@ def primitives() -> tuple[tuple[str, tuple[tuple[str, object], ...]], ...]:
     )  # fmt: skip
     return (
         *((name, ()) for name in plain),
-        ("tma_load", (("rank", 2), ("multicast", False))),
-        ("tma_store", (("rank", 2),)),
+        ("tma_load", (("hint", ""), ("rank", 2), ("multicast", False))),
+        ("tma_store", (("hint", ""), ("rank", 2))),
         ("descriptor", (("swizzle", 128),)),
         ("wgmma", (("n", 256), ("a", "f16"), ("d", "f32"), ("source", "SS"))),
         ("stmatrix", (("count", 4), ("transpose", False))),

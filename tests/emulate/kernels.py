@@ -97,8 +97,8 @@ def matmul_relu() -> Facts:
         "registers": {"entry": 168},
         "primitives": primitives(
             *_HOPPER,
-            tma_load=[{"rank": 2, "multicast": False}],
-            tma_store=[{"rank": 2}],
+            tma_load=[{"rank": 2, "multicast": False, "hint": ""}],
+            tma_store=[{"rank": 2, "hint": ""}],
             descriptor=[{"swizzle": 128}],
             wgmma=[{"n": 256, "a": "f16", "d": "f32", "source": "SS"}],
             stmatrix=[{"count": 4, "transpose": False}],
@@ -157,8 +157,8 @@ def attention() -> Facts:
         "primitives": primitives(
             *_HOPPER,
             "exp2_approx",
-            tma_load=[{"rank": 4, "multicast": False}],
-            tma_store=[{"rank": 4}],
+            tma_load=[{"rank": 4, "multicast": False, "hint": ""}],
+            tma_store=[{"rank": 4, "hint": ""}],
             descriptor=[{"swizzle": 128}],
             wgmma=[
                 {"n": 128, "a": "f16", "d": "f32", "source": "SS"},
@@ -201,7 +201,7 @@ def matmul() -> Facts:
             "shared_storage",
             "cp_async_commit",
             "cp_async_wait",
-            cp_async=[{"variant": "cacheglobal_zfill"}],
+            cp_async=[{"variant": "cacheglobal_zfill", "hint": ""}],
             ldmatrix=[{"count": 4, "transpose": False}],
             mma_sync=[{"a": "f16"}],
         ),
@@ -241,7 +241,7 @@ def faults() -> Facts:
             "mbarrier_arrive",
             "cp_async_commit",
             "cp_async_wait",
-            cp_async=[{"variant": "cacheglobal"}, {"variant": "cachealways_zfill"}],
+            cp_async=[{"variant": "cacheglobal", "hint": ""}, {"variant": "cachealways_zfill", "hint": ""}],
             ldmatrix=[{"count": 1, "transpose": False}],
         ),
     }
@@ -294,7 +294,7 @@ def exchange() -> Facts:
             "tma_store_commit",
             "tma_store_wait_read",
             "tma_store_wait",
-            tma_load=[{"rank": 3, "multicast": True}],
+            tma_load=[{"rank": 3, "multicast": True, "hint": ""}],
             tma_reduce_add=[{"rank": 2}],
         ),
     }
@@ -350,7 +350,7 @@ def wgmma_layouts(
             "warpgroup_arrive",
             "warpgroup_commit",
             "warpgroup_wait",
-            tma_load=[{"rank": 2, "multicast": False}],
+            tma_load=[{"rank": 2, "multicast": False, "hint": ""}],
             descriptor=[{"swizzle": swizzle} for swizzle in (128, 64, 32)],
             wgmma=[
                 {"n": 64, "a": operand, "d": "f32", "source": source}

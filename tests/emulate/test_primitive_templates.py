@@ -84,18 +84,29 @@ def _use(primitive: Primitive) -> str:
     values = primitive.values()
     zeros = ", ".join("0" * int(values.get("rank", 0)))
     suffix = f"x{values.get('count')}" + ("_trans" if values.get("transpose") else "")
+    hint = f"_{values['hint']}" if values.get("hint") else ""
     kind = {"f16": "F16", "bf16": "BF16"}.get(str(values.get("a")), "")
     match primitive.name:
         case "tma_load":
             tail = "_multicast(&s, map, {}, s.b, 3);" if values["multicast"] else "(&s, map, {}, s.b);"
-            return f"tma_load_{values['rank']}d" + tail.format(zeros)
+            return f"tma_load_{values['rank']}d{hint}" + tail.format(zeros)
         case "tma_store" | "tma_reduce_add":
-            return f"{primitive.name}_{values['rank']}d(map, &s, {zeros});"
+            return f"{primitive.name}_{values['rank']}d{hint}(map, &s, {zeros});"
         case "cp_async":
-            name = f"SM80_CP_ASYNC_{str(values['variant']).upper()}"
+            name = f"SM80_CP_ASYNC_{str(values['variant']).upper()}{hint.upper()}"
             if values["variant"] == "cachealways_zfill":
                 return f"{name}<4>::copy(&s, g, n > 0); {name}<8>::copy(&s, g, n > 0);"
             return f"{name}::copy(&s, g{', n > 0' if values['variant'] == 'cacheglobal_zfill' else ''});"
+        case "load_hint" | "store_hint":
+            vector = {16: "uint4", 8: "uint2", 4: "u32"}[int(values["bytes"])]
+            address = f"reinterpret_cast<{vector}*>(g)"
+            inside = ", n > 0" if values.get("guarded") else ""
+            loaded = f"{vector} v = load{hint}({address}{inside}); g[14] = reinterpret_cast<float&>(v);"
+            return (
+                f"{{ {loaded} }}"
+                if primitive.name == "load_hint"
+                else f"store{hint}({address}, {vector}{{}});"
+            )
         case "ldmatrix":
             return f"{{ u32 r[{values['count']}]; ldmatrix_{suffix}(r, &s); g[8] = r[0]; }}"
         case "stmatrix":
@@ -210,8 +221,8 @@ def test_parameters_are_checked() -> None:
     with pytest.raises(UnknownPrimitive, match="no cuda primitive named tma_laod"):
         render_primitives([Primitive("tma_laod")], "cuda")
     with pytest.raises(UnknownPrimitive, match="rank=6"):
-        render_primitives([Primitive.of("tma_store", rank=6)], "cuda")
-    with pytest.raises(UnknownPrimitive, match="takes the parameters rank, multicast, not rank"):
+        render_primitives([Primitive.of("tma_store", rank=6, hint="")], "cuda")
+    with pytest.raises(UnknownPrimitive, match="takes the parameters rank, multicast, hint, not rank"):
         render_primitives([Primitive.of("tma_load", rank=2)], "cuda")
     with pytest.raises(UnknownPrimitive, match="RS operands has no majors K, MN"):
         render_primitives(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,6 +161,38 @@ def example(progress: Progress, path: str, target: str | None, seed: int, small:
         found = difference(run(), expected)
         if not found.within(loaded.tolerance):
             problems.append(f"{loaded.name} ({turn}), seed {seed}: {found}")
+    return problems
+
+
+def program_named(file: str) -> Any:
+    """A module of tile programs below tests/, by its path there."""
+    path = Path(__file__).resolve().parents[1] / file
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def program(
+    progress: Progress,
+    file: str,
+    name: str,
+    target: str,
+    arrays: Sequence[Any],
+    expected: Any,
+    parameters: Mapping[str, Any],
+    tolerance: float,
+) -> list[str]:
+    """A tile program of a test module on arrays, twice, against what it should give."""
+    kernel = getattr(program_named(file), name).for_target(target)
+    on_device = [_on_gpu(array) for array in arrays]
+    problems = []
+    for turn in ("first", "second"):
+        progress(f"{name} {turn}")
+        found = difference(kernel(*on_device, **parameters), expected)
+        if not found.within(tolerance):
+            problems.append(f"{name} ({turn} launch) {dict(parameters)}: {found}")
     return problems
 
 

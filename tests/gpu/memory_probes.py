@@ -139,7 +139,7 @@ def tma_load_probe() -> Probe:
         for i, box in enumerate(LOADED)
     ]
     primitives = [Primitive(name) for name in _BARRIERS[:4]]
-    primitives += [Primitive.of("tma_load", rank=rank, multicast=False) for rank in range(1, 6)]
+    primitives += [Primitive.of("tma_load", rank=rank, multicast=False, hint="") for rank in range(1, 6)]
     out = np.empty(expected.shape, np.uint32)
     return _probe(
         "tma_loads", body, primitives, data, maps, out, len(experiments), tuple(data.values()), expected
@@ -230,7 +230,9 @@ def tma_store_probe() -> Probe:
         ]
     maps = [_slotted(f"map{i}", box, before, slots) for i, box in enumerate(STORED)]
     primitives = [Primitive(n) for n in ("fence_proxy_async", "tma_store_commit", "tma_store_wait")]
-    primitives += [Primitive.of("tma_store", rank=rank) for rank in sorted({len(b.box) + 1 for b in STORED})]
+    primitives += [
+        Primitive.of("tma_store", rank=rank, hint="") for rank in sorted({len(b.box) + 1 for b in STORED})
+    ]
     body = _store_body(experiments, STORED, "tma_store")
     return _probe(
         "tma_stores", body, primitives, {}, maps, before, slots, (operands, before), expected,
@@ -318,7 +320,7 @@ def multicast_probe() -> Probe:
 """
     maps = [tensor_map("map0", "data", data["data"], box.extents, box.box, box.swizzle)]
     primitives = [Primitive(n) for n in (*_BARRIERS, "cluster_rank", "cluster_sync")]
-    primitives.append(Primitive.of("tma_load", rank=2, multicast=True))
+    primitives.append(Primitive.of("tma_load", rank=2, multicast=True, hint=""))
     out = np.empty(expected.shape, np.uint32)
     return _probe(
         "multicast", body, primitives, data, maps, out, 4 * clusters, (data["data"],), expected, cluster=4
@@ -393,7 +395,8 @@ def cp_async_probe() -> Probe:
     expected[512:640].reshape(_THREADS, 2)[outside] = 0
     expected[640:704][outside] = 0
     primitives = [
-        Primitive.of("cp_async", variant=v) for v in ("cacheglobal", "cacheglobal_zfill", "cachealways_zfill")
+        Primitive.of("cp_async", variant=v, hint="")
+        for v in ("cacheglobal", "cacheglobal_zfill", "cachealways_zfill")
     ]
     primitives += [Primitive("cp_async_commit"), Primitive("cp_async_wait")]
     out = np.empty(expected.shape, np.uint32)

@@ -62,8 +62,12 @@ HOPPER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("layout", ["NN", "TN"])
-@pytest.mark.parametrize("schedule", HOPPER)
+# Of a stored A^T 152 columns are no whole rows of any swizzle.
+HOPPER_CASES = [(one, kind) for one in HOPPER for kind in ("NN", "TN")]
+HOPPER_CASES.remove(("exchanged without staging", "TN"))
+
+
+@pytest.mark.parametrize(("schedule", "layout"), HOPPER_CASES)
 def test_hopper_schedules(on_gpu, schedule, layout):
     on_gpu(gpu_work.gemm_shapes, EVEN, "float16", layout, "sm_90a", HOPPER[schedule])
 

@@ -292,38 +292,3 @@ def test_threads_that_hold_one_narrow_element(element: Any) -> None:
         found = run(files.source, files.manifest, [array])
         np.testing.assert_array_equal(np.asarray(found), array.sum(0, dtype=array.dtype))
         assert "0 * kThreads" not in files.source
-
-
-def test_the_header_says_what_keeps_the_producer_away() -> None:
-    """A tile that is loaded behind the sum is loaded by one block of several: no producer runs ahead with it."""
-
-    def scaled(A, B, W, splits: int = 2, block: int = 64):  # type: ignore[no-untyped-def]
-        M, K, N = T.const("M, K, N")
-        A: T.Tensor((M, K), T.float16)
-        B: T.Tensor((K, N), T.float16)
-        W: T.Tensor((M, N), T.float16)
-        C = T.empty((M, N), T.float32)
-        with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), splits, threads=128) as (bx, by, bz):
-            a = T.alloc_shared((block, 32), T.float16)
-            b = T.alloc_shared((32, block), T.float16)
-            w = T.alloc_shared((block, block), T.float16)
-            c = T.alloc_fragment((block, block), T.float32)
-            T.clear(c)
-            for k in T.Pipelined(T.ceildiv(K, 32 * splits), num_stages=2):
-                T.copy(A[by * block, (k * splits + bz) * 32], a)
-                T.copy(B[(k * splits + bz) * 32, bx * block], b)
-                T.gemm(a, b, c)
-            T.sum_blocks(c, bz)
-            T.copy(W[by * block, bx * block], w)
-            for i, j in T.Parallel(block, block):
-                c[i, j] *= w[i, j]
-            T.copy(c, C[by * block, bx * block])
-        return C
-
-    rng = np.random.default_rng(8)
-    arrays = [rng.standard_normal(shape).astype(np.float16) for shape in ((64, 128), (128, 64), (64, 64))]
-    files = generated(scaled, "sm_90a", arrays)
-    assert "no TMA load, it stands in what only the last block of several does" in files.source
-    found = run(files.source, files.manifest, arrays, schedule="random", asynchronous="lazy", seed=1)
-    a, b, w = (array.astype(np.float64) for array in arrays)
-    assert relative_error(np.asarray(found), (a @ b) * w) < 1e-3

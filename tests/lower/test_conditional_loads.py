@@ -103,7 +103,7 @@ KINDS = {
     "this or that": True,
     "only the gemm in an if": True,
     "the load in an if": False,
-    "where memory says": False,
+    "where memory says": True,
     "where a shared tile says": False,
     "as many as memory says": False,
     "as many as a shared tile says": False,

@@ -73,7 +73,7 @@ def binary(op: str, left: Expr | float, right: Expr | float) -> Expr:
         (
             build.cast(h, bfloat16),
             "static_cast<__nv_bfloat16>(static_cast<float>(h))",
-            "static_cast<bf16>(h)",
+            "static_cast<bf16>(static_cast<float>(h))",
         ),
         (build.cast(i, int64), "i64(i)", "i64(i)"),
         (build.cast(i, bool_), "i != 0", "i != 0"),

@@ -73,12 +73,12 @@ def test_what_a_warpgroup_holds() -> None:
     lanes = (Mode(4, (0, 2)), Mode(8, (1, 0)))
     pairs = (Mode(2, (0, 1)), Mode(2, (8, 0)), Mode(4, (0, 8)))
     rows = Fragment((128, 32), (*lanes, Mode(4, (16, 0)), Mode(2, (64, 0))), (pairs,))
-    assert warpgroup_part(rows) == (64, 32)
+    assert warpgroup_part(rows, 128) == (64, 32)
     columns = Fragment((64, 64), (*lanes, Mode(4, (16, 0)), Mode(2, (0, 32))), (pairs,))
-    assert warpgroup_part(columns) == (64, 32)
+    assert warpgroup_part(columns, 128) == (64, 32)
     copies = Fragment((64, 32), (*lanes, Mode(4, (16, 0)), Mode(2, (0, 0))), (pairs,))
-    assert warpgroup_part(copies) == (64, 32)
+    assert warpgroup_part(copies, 128) == (64, 32)
     across = Fragment((96, 64), (*lanes, Mode(6, (16, 0)), Mode(2, (0, 32))), (pairs,))
-    assert warpgroup_part(across) is None
-    assert warpgroup_part(blocked((64, 128), 256, 8)) is None  # warpgroups take rows in turn
-    assert warpgroup_part(blocked((64, 128), 128, 8)) == (64, 128)
+    assert warpgroup_part(across, 128) is None
+    assert warpgroup_part(blocked((64, 128), 256, 8), 128) is None  # warpgroups take rows in turn
+    assert warpgroup_part(blocked((64, 128), 128, 8), 128) == (64, 128)

@@ -120,7 +120,7 @@ class RecordingDriver:
         ctypes.memmove(address, data.ljust(128, b"\0"), 128)
         return 0
 
-    def loaded(self, image, kernel, shared, device):
+    def loaded(self, image, kernel, shared, device, unasked):
         self.limits[device] = shared
         return LoadedKernel(0x1000 + device, FunctionAttributes(32, 0, 0, 1024), 132, self, object())
 

@@ -1,5 +1,7 @@
 """Arrays of all frameworks look alike; a kernel's key changes with whatever its contract depends on."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,15 @@ def test_torch_values_pass_through_numpy_unchanged(dtype):
     np.testing.assert_array_equal(host.astype(np.float32), tensor.float().numpy())
     back = adapter.from_numpy(host)
     assert back.dtype == tensor.dtype and torch.equal(back.float(), tensor.float())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "int32", "float64", "bfloat16"])
+def test_arrays_that_were_pickled_are_arrays(dtype):
+    """NumPy's own types come out of a pickle as types that it does not call its own."""
+    torch = pytest.importorskip("torch")
+    host = pickle.loads(pickle.dumps(np.ones((2, 3), numpy_dtype(dtype))))
+    tensor = framework_named("torch").from_numpy(host)
+    assert tensor.dtype == getattr(torch, dtype) and tensor.float().sum() == 6
 
 
 def test_a_sparse_tensor_is_refused():

@@ -15,18 +15,13 @@ from tilegen.manifest import (
     Tensor,
     TensorMapParameter,
 )
+from tilegen.runtime.arguments import allocated, check_count, supplied
 from tilegen.runtime.arrays import ArrayFacts
-from tilegen.runtime.binding import (
-    ContractError,
-    allocated,
-    bind_call,
-    bind_shapes,
-    check_count,
-    check_scalar,
-    supplied,
-)
+from tilegen.runtime.binding import ContractError, bind_shapes
 from tilegen.runtime.errors import ArgumentError
 from tilegen.runtime.launch import LiveScalarSlot, PointerSlot, ScalarSlot, TensorMapSlot
+from tilegen.runtime.parameters import bind_call
+from tilegen.runtime.scalars import check_scalar
 
 
 def tensor(name, shape, role="input", **fields):

@@ -14,6 +14,7 @@ from tilegen.runtime.device_api import CudaApi, FunctionAttributes
 from tilegen.runtime.errors import DeviceError
 from tilegen.runtime.launch import BoundCall, Launcher, PointerSlot, ScalarSlot, TensorMapSlot
 from tilegen.runtime.tensor_map import TensorMapRecipe
+from tilegen.target import load_target
 
 LIBRARY = r"""
 #include <stdint.h>
@@ -140,7 +141,8 @@ def test_whether_a_stream_captures(api):
 
 
 def test_a_launch_with_every_kind_of_parameter(api, said):
-    recipe = TensorMapRecipe("A", "float16", (520, 1000), (1040,), (64, 128), 128)
+    tma = load_target("sm_90a").tma
+    recipe = TensorMapRecipe("A", "float16", (520, 1000), (1040,), (64, 128), 128, tma)
     scale = bytes(ctypes.c_float(0.5))
     slots = (TensorMapSlot(1, recipe), PointerSlot(0), ScalarSlot(scale))
     launcher = Launcher("k", 0xF00, BoundCall((7, 2, 1), (384, 1, 1), 214016, slots), api)
@@ -199,10 +201,10 @@ def test_loading_raises_the_shared_limit_only_where_it_must(monkeypatch, api, sa
     monkeypatch.setattr(loading, "cuda_api", lambda: api)
     image = Image(b"image", ".cubin", "NVRTC", 32, 0, 0, "")
     api.memset_async(1, 2, 3, 4)
-    loaded = loading.load(image, "k", 1024, 1)
+    loaded = loading.load(image, "k", 1024, 1, 49152)
     assert record == [1, b"image", "k"] and (loaded.function, loaded.multiprocessors) == (0x100, 132)
     assert said().startswith("memset")
-    loading.load(image, "k", 214016, 0)
+    loading.load(image, "k", 214016, 0, 49152)
     assert said() == "set 8 of 0x100 to 214016"
 
 

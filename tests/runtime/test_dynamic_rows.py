@@ -74,8 +74,8 @@ def test_rows_of_any_length_run(require_tool, kernel):
         a = halves(20, columns)
         np.testing.assert_array_equal(kernel(a), a * 2)
     if kernel is doubled:
-        assert {key[-1] for key in kernel._emissions} == {True, False}
-    assert len(kernel._emissions) == 2 or kernel is doubled
+        assert {key[-1] for key in kernel._texts.emissions} == {True, False}
+    assert kernel is doubled or len(kernel._emissions) == 2
 
 
 def test_the_fast_text_keeps_its_assumption():

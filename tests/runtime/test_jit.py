@@ -48,7 +48,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(compiled, "load", driver.loaded)
     monkeypatch.setattr(compiled, "_CURRENT", CurrentDevice())
     monkeypatch.setattr(CompiledKernel, "_image_for", lambda self, device: None)
-    monkeypatch.setattr("tilegen.program.compute_capability", lambda device: "8.0")
+    monkeypatch.setattr("tilegen.cold_call.compute_capability", lambda device: "8.0")
     return framework, driver
 
 
@@ -326,11 +326,11 @@ def test_shapes_are_compiled_in_and_kept(machine):
     assert driver.launches[-1][1][:3] == (3, 5, 1)
     kernel(a, b)
     kernel(gpu((5, 130), "float32"), b)
-    assert len(kernel._emissions) == 1 and len(kernel._calls) == 1
+    assert len(kernel._texts.emissions) == 1 and len(kernel._calls) == 1
     kernel(gpu((6, 130), "float32"), gpu((6, 130), "float32"))
     kernel(a, b, block=32)
-    assert len(kernel._emissions) == 3
-    assert all(emission.target.name == "sm_80" for emission in kernel._emissions.values())
+    assert len(kernel._texts.emissions) == 3
+    assert all(emission.target.name == "sm_80" for emission in kernel._texts.emissions.values())
     out = kernel(a, b, out=(gpu((5, 130), "float32"), gpu((5, 130), "float32")))
     assert isinstance(out, tuple) and framework.allocations == 2 + 2 + 2 + 2 + 2
 
@@ -341,13 +341,13 @@ def test_dynamic_extents_share_one_text(machine):
     for rows in (5, 6, 1000):
         kernel(gpu((rows, 128), "float32"), gpu((rows, 128), "float32"))
         assert driver.launches[-1][1][:3] == (2, rows, 1)
-    assert len(kernel._emissions) == 1
-    (emission,) = kernel._emissions.values()
+    assert len(kernel._texts.emissions) == 1
+    (emission,) = kernel._texts.emissions.values()
     assert emission.manifest.symbols == ("M",)
     both = tilegen.jit(dynamic="M, N")(open_rows.__wrapped__)
     both(gpu((5, 128), "float32"), gpu((5, 128), "float32"))
     both(gpu((6, 64), "float32"), gpu((6, 64), "float32"))
-    assert [emission.manifest.symbols for emission in both._emissions.values()] == [("M", "N")]
+    assert [emission.manifest.symbols for emission in both._texts.emissions.values()] == [("M", "N")]
     with pytest.raises(CallError, match=r"dynamic names Q, but the open extents of .* are M, N"):
         tilegen.jit(dynamic=("Q",))(open_rows.__wrapped__)(gpu((5, 128), "float32"), gpu((5, 128), "float32"))
 
@@ -362,7 +362,7 @@ def test_other_ways_to_pass_arguments(machine):
     kernel(B=b, A=a, block=32)
     kernel(a, B=b, block=32)
     pointers = {tuple(parameters[:2]) for _, _, _, parameters in driver.launches}
-    assert len(pointers) == 1 and len(kernel._emissions) == 1
+    assert len(pointers) == 1 and len(kernel._texts.emissions) == 1
     assert all(launch[1][0] == 5 for launch in driver.launches)
 
 
@@ -403,13 +403,13 @@ def test_mixed_memory_is_refused(machine):
 
 def test_a_broken_assumption_gets_a_text_of_its_own(machine, monkeypatch):
     """With K open, the sm_90a text loads by TMA and assumes K % 8 == 0; K = 61 is compiled in and guarded instead."""
-    monkeypatch.setattr("tilegen.program.compute_capability", lambda device: "9.0")
+    monkeypatch.setattr("tilegen.cold_call.compute_capability", lambda device: "9.0")
     kernel = tilegen.jit(dynamic=("K",))(matmul_relu.__wrapped__)
     kernel(gpu((128, 64)), gpu((64, 128)))
     kernel(gpu((128, 192)), gpu((192, 128)))
-    assert [emission.manifest.symbols for emission in kernel._emissions.values()] == [("K",)]
+    assert [emission.manifest.symbols for emission in kernel._texts.emissions.values()] == [("K",)]
     kernel(gpu((128, 61)), gpu((61, 128)))
-    assert [emission.manifest.symbols for emission in kernel._emissions.values()] == [("K",), ()]
+    assert [emission.manifest.symbols for emission in kernel._texts.emissions.values()] == [("K",), ()]
 
 
 # ------------------------------------------------------------------------------------------- compile

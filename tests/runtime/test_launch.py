@@ -10,6 +10,7 @@ import pytest
 from tilegen.runtime.errors import DeviceError
 from tilegen.runtime.launch import BoundCall, Launcher, PointerSlot, ScalarSlot, TensorMapSlot
 from tilegen.runtime.tensor_map import TensorMapRecipe
+from tilegen.target import load_target
 
 PARAMETER_BYTES = {"pointer": 8, "map": 128, "int": 4}
 
@@ -52,7 +53,7 @@ class FakeDriver:
 
 
 def recipe(name):
-    return TensorMapRecipe(name, "float16", (64, 64), (128,), (64, 64), 128)
+    return TensorMapRecipe(name, "float16", (64, 64), (128,), (64, 64), 128, load_target("sm_90a").tma)
 
 
 def test_parameters_reach_the_driver_in_order():

@@ -6,8 +6,10 @@ import pytest
 
 from tilegen.runtime.errors import ArgumentError, DeviceError
 from tilegen.runtime.tensor_map import TensorMapCache, TensorMapRecipe, check_recipe, encode
+from tilegen.target import load_target
 
-RECIPE = TensorMapRecipe("A", "float16", (520, 1000), (1040,), (64, 128), 128)
+TMA = load_target("sm_90a").tma
+RECIPE = TensorMapRecipe("A", "float16", (520, 1000), (1040,), (64, 128), 128, TMA)
 
 
 class Driver:
@@ -41,7 +43,7 @@ def test_arguments_follow_the_driver_manual():
 
 def test_one_dimension_has_no_strides():
     driver = Driver()
-    encode(TensorMapRecipe("v", "float32", (77,), (), (32,), 0), 4096, driver)
+    encode(TensorMapRecipe("v", "float32", (77,), (), (32,), 0, TMA), 4096, driver)
     assert driver.calls[0][1][1] == 1 and driver.calls[0][1][8] == 0
 
 
@@ -73,7 +75,7 @@ def test_the_cache_is_bounded():
 )
 def test_broken_rules_are_named(change, sentence):
     fields = {"tensor": "A", "dtype": "float16", "extents": (520, 1000), "strides": (1040,), "box": (64, 128)}
-    recipe = TensorMapRecipe(**{**fields, **change}, swizzle=128)
+    recipe = TensorMapRecipe(**{**fields, **change}, swizzle=128, limits=TMA)
     with pytest.raises(ArgumentError, match=sentence):
         check_recipe(recipe)
 
@@ -87,6 +89,6 @@ def test_misaligned_addresses_and_driver_errors():
 
 def test_empty_tensors_have_an_empty_map():
     driver = Driver()
-    cache = TensorMapCache(TensorMapRecipe("A", "float16", (0, 1000), (0,), (64, 128), 128), driver)
+    cache = TensorMapCache(TensorMapRecipe("A", "float16", (0, 1000), (0,), (64, 128), 128, TMA), driver)
     assert ctypes.string_at(cache.address_of(0x1008), 128) == bytes(128)
     assert driver.calls == []

@@ -9,7 +9,8 @@ import tilegen
 import tilegen.language as T
 from tilegen.cli.loading import load_kernel
 from tilegen.diagnostics import ProgramError
-from tilegen.runtime.binding import Shapes, bind_call
+from tilegen.runtime.binding import Shapes
+from tilegen.runtime.parameters import bind_call
 
 TARGETS = ("sm_80", "sm_90a", "gfx942")
 SHAPES = [((0, 64), (64, 64)), ((64, 64), (64, 0)), ((64, 0), (0, 64))]

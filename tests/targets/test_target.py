@@ -30,6 +30,10 @@ def test_a_target_is_consistent(name: str) -> None:
     for dtype in ("float16", "bfloat16"):
         assert target.mma_atoms_for(dtype, dtype, "float32")
         assert target.device.matrix_flops_per_second(dtype) > target.device.vector_flops_per_second("float32")
+    assert target.limits.cluster_reach <= target.limits.cluster_blocks
+    assert target.limits.registers_per_multiprocessor % target.limits.schedulers_per_multiprocessor == 0
+    assert (target.wgmma is not None) == target.has("wgmma")
+    assert (target.tma is not None) == target.has("tma")
     compilers = target.compile.nvrtc if target.language == "cuda" else target.compile.hiprtc
     assert any(target.architecture in option for option in compilers)
 
@@ -102,6 +106,9 @@ BREAKAGES = [
     ('"wgmma",', '"wgmna",', r"sm_90a.toml: capabilities: expected names from capabilities.toml, found 'wgmna'"),
     ('"tma_reduce", ', "", r"'tma_reduce', which atom SM90_TMA_REDUCE_ADD needs"),
     ("grid = [2147483647, 65535, 65535]", "grid = [1, 2]", r"\[limits\] grid: expected a list of 3 integers"),
+    ("panel_rows = 8", "panel_rows = -1", r"\[device\] panel_rows: expected an integer of at least 0, found -1"),
+    ("cluster_reach = 2\n", "", r"\[limits\] cluster_reach: missing; expected an integer of at least 1"),
+    ("[setmaxnreg]\nminimum = 24\nmaximum = 240\nstep = 8\n", "", r"a table \[setmaxnreg\] for 'setmaxnreg'"),
     ('name = "sm_90a"', 'name = "sm_90a', r"sm_90a.toml: not valid TOML"),
     ('"atoms/tma.toml"', '"atoms/tmb.toml"', r"tmb.toml: cannot be read"),
 ]  # fmt: skip
@@ -124,6 +131,8 @@ ATOM_BREAKAGES = [
     ("wgmma.toml", "[2, 2, \"n/8\"]", "[2, 2, \"n\"]", "expected 512 elements"),
     ("mma_sync.toml", "threads = 32", "threads = 64", r"\(thread, value\) with 64 threads"),
     ("cuda_memory.toml", "consecutive_lanes = 16", "consecutive_lanes = 24", "hold each of the 32 lanes once"),
+    ("tma.toml", "l2_promotion_bytes = 128", "l2_promotion_bytes = 96", r"expected one of 0, 64, 128, 256, found 96"),
+    ("wgmma.toml", "registers_beside = 26", "", r"\[wgmma\] registers_beside: missing"),
     ("ldmatrix.toml", "alignment = 16", "align = 16", r"\[copy\[SM75_U32x1_LDSM_N\]\] align: unknown key"),
 ]  # fmt: skip
 

@@ -75,6 +75,6 @@ def _usable_device() -> str | None:
 
 def _on_gpu(array: numpy.ndarray[Any, Any]) -> Any:
     """The array on the GPU: by CuPy, or by torch where CuPy lacks the element type."""
-    if array.dtype.isbuiltin == 1:
+    if array.dtype.isbuiltin != 2:
         return framework_named("cupy").from_numpy(array)
     return framework_named("torch").from_numpy(array).cuda()

@@ -17,6 +17,7 @@ from tilegen.emit.primitive_rules import (
 _ADDRESS = requiring("shared_address")
 _RANKS: tuple[Value, ...] = (1, 2, 3, 4, 5)
 _LIST_WIDTH = 104
+HINTS: tuple[Value, ...] = ("evict_first", "evict_last")
 _TYPE_NAMES = {"f16": "F16", "bf16": "BF16"}
 
 
@@ -42,7 +43,7 @@ def _coordinates(values: Values) -> Mapping[str, object]:
         "operands": ", ".join(f"%{2 + dimension}" for dimension in range(rank)),
         "next_operand": 2 + rank,
         "last_operand": 3 + rank,
-        "break": " " if rank < 5 else "\n" + 8 * " ",
+        "break": " " if rank < (4 if values.get("hint") else 5) else "\n" + 8 * " ",
     }
 
 
@@ -129,6 +130,31 @@ def _matrix_context(values: Values) -> Mapping[str, object]:
     }
 
 
+_VECTORS = {16: ("uint4", "xyzw"), 8: ("uint2", "xy"), 4: ("u32", "")}
+
+
+def _vector_context(values: Values) -> Mapping[str, object]:
+    """The type of a vector of so many bytes, and its 4-byte parts as operands."""
+    type_name, parts = _VECTORS[int(values["bytes"])]
+    names = [f"value.{part}" for part in parts] or ["value"]
+    count = len(names)
+
+    def listed(first: int) -> str:
+        text = ", ".join(f"%{first + index}" for index in range(count))
+        return f"{{{text}}}" if count > 1 else text
+
+    return {
+        "type_name": type_name,
+        "count": count,
+        "width": f"v{count}.b32" if count > 1 else "b32",
+        "loaded": listed(0),
+        "stored": listed(1),
+        "outputs": ", ".join(f'"=r"({name})' for name in names),
+        "kept": ", ".join(f'"+r"({name})' for name in names),
+        "inputs": ", ".join(f'"r"({name})' for name in names),
+    }
+
+
 def _type_name(values: Values) -> Mapping[str, object]:
     return {"type_name": _TYPE_NAMES[str(values["a"])]}
 
@@ -167,6 +193,7 @@ _LDMATRIX = "ldmatrix: PTX ISA 9.7.14.5.15"
 _WGMMA = "wgmma: PTX ISA 9.7.15"
 _SETMAXNREG = "setmaxnreg: PTX ISA 9.7.19.5. Warpgroups give registers to the block's pool, or wait for them."
 _BAR = "bar: PTX ISA 9.7.13.1. Barrier 0 is that of __syncthreads."
+_EVICTION = "createpolicy: PTX ISA 9.7.9. L2 gives up lines touched evict_first before others, evict_last behind them."
 
 RULES: tuple[Rule, ...] = (
     Rule("shared_address"),
@@ -181,15 +208,24 @@ RULES: tuple[Rule, ...] = (
     Rule("cluster_rank", family=_CLUSTER),
     Rule("cluster_sync", family=_CLUSTER),
     Rule("prefetch_tensor_map", family=_TMA),
-    Rule("tma_load", (("rank", _RANKS), ("multicast", (False, True))), _ADDRESS, _coordinates, family=_TMA),
-    Rule("tma_store", (("rank", _RANKS),), _ADDRESS, _coordinates, family=_TMA),
+    Rule(
+        "tma_load",
+        (("rank", _RANKS), ("multicast", (False, True)), ("hint", ("", *HINTS))),
+        _ADDRESS,
+        _coordinates,
+        family=_TMA,
+    ),
+    Rule("tma_store", (("rank", _RANKS), ("hint", ("", *HINTS))), _ADDRESS, _coordinates, family=_TMA),
     Rule("tma_reduce_add", (("rank", _RANKS),), _ADDRESS, _coordinates, family=_TMA),
     Rule("tma_store_commit", family=_TMA),
     Rule("tma_store_wait_read", family=_TMA),
     Rule("tma_store_wait", family=_TMA),
     Rule(
         "cp_async",
-        (("variant", ("cacheglobal", "cacheglobal_zfill", "cachealways_zfill")),),
+        (
+            ("variant", ("cacheglobal", "cacheglobal_zfill", "cachealways_zfill")),
+            ("hint", ("", *HINTS)),
+        ),
         _ADDRESS,
         family=_CP_ASYNC,
     ),
@@ -246,6 +282,13 @@ RULES: tuple[Rule, ...] = (
     Rule("register_acquire", family=_SETMAXNREG),
     Rule("named_barrier_sync", family=_BAR),
     Rule("named_barrier_arrive", family=_BAR),
+    Rule(
+        "load_hint",
+        (("hint", HINTS), ("bytes", (16, 8, 4)), ("guarded", (False, True))),
+        context=_vector_context,
+        family=_EVICTION,
+    ),
+    Rule("store_hint", (("hint", HINTS), ("bytes", (16, 8, 4))), context=_vector_context, family=_EVICTION),
     Rule("exp2_approx"),
     Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2", "f32x2", "f32x4")),)),
     Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32", "f16", "bf16")))),

@@ -26,11 +26,6 @@ from tilegen.model.statements import AssignC, Blank, CStmt, Declare, Expression,
 from tilegen.model.transform import rewritten
 from tilegen.model.walk import names
 
-_STATIC_SHARED_BYTES = 48 * 1024  # more must be asked for: CUDA Programming Guide, "Compute Capabilities"
-_GRID_LIMITS = {
-    "cuda": ("0x7FFFFFFF", "0xFFFF", "0xFFFF"),
-    "hip": ("0xFFFFFFFF / kThreads", "0xFFFF", "0xFFFF"),  # HIP counts the threads along an axis in 32 bits
-}
 _TILE_LIMIT = "0x7FFF0000"  # of a persistent kernel, whose blocks add the grid's extent to their tile
 
 
@@ -120,8 +115,16 @@ class _Grid:
     def _variable(self) -> list[tuple[Name, CExpr, str]]:
         """Name, value and limit of each extent that is known at the launch only."""
         titles = ("blocks",) if self._flat else ("blocks_x", "blocks_y", "blocks_z")
-        axes = zip(titles, self._extents, _GRID_LIMITS[self._dialect.language], strict=False)
+        axes = zip(titles, self._extents, self._limits(), strict=False)
         return [(Name(title), extent, limit) for title, extent, limit in axes if not self._constant(extent)]
+
+    def _limits(self) -> list[str]:
+        """The most blocks along each axis, as the text says them."""
+        launch = self._model.launch
+        limits = [f"0x{limit:X}" for limit in launch.grid_limits]
+        if launch.grid_threads:  # HIP counts the threads along an axis in 32 bits
+            limits[0] = f"0x{launch.grid_threads:X} / kThreads"
+        return limits
 
     def _counts(self) -> list[Name]:
         """What may be 0 or too large."""
@@ -240,7 +243,7 @@ def _calls(model: KernelModel, dialect: Dialect) -> list[CExpr]:
     """The runtime calls that must succeed before the launch, in order."""
     calls: list[CExpr] = []
     prefix = dialect.prefix
-    if dialect.language == "cuda" and model.launch.shared_bytes > _STATIC_SHARED_BYTES:
+    if model.launch.asks_for_shared:
         limit = Name("cudaFuncAttributeMaxDynamicSharedMemorySize")
         calls.append(CallC(Name("cudaFuncSetAttribute"), (Name(model.name), limit, Name("kSharedBytes"))))
     if model.launch.counts_clusters:

@@ -88,6 +88,10 @@ def swizzle_mode(entry: TensorMap) -> str:
     return f"CU_TENSOR_MAP_SWIZZLE_{f'{entry.swizzle}B' if entry.swizzle else 'NONE'}"
 
 
+def _l2_promotion(entry: TensorMap) -> str:
+    return f"CU_TENSOR_MAP_L2_PROMOTION_{f'L2_{entry.l2_promotion}B' if entry.l2_promotion else 'NONE'}"
+
+
 def encoder_values(maps: Sequence[TensorMap], dynamic: Sequence[str]) -> dict[str, object] | None:
     """What the template of encode_map needs; None for a file without tensor maps. `dynamic` are the extents that
     are known at the launch only: they may be 0."""
@@ -120,5 +124,6 @@ def encoder_values(maps: Sequence[TensorMap], dynamic: Sequence[str]) -> dict[st
         "steps": "{" + ", ".join("1" * max(ranks)) + "}",
         "data_type": "type" if len(types) > 1 else data_type(maps[0]),
         "swizzle": "swizzle" if len(swizzles) > 1 else swizzle_mode(maps[0]),
+        "l2_promotion": _l2_promotion(maps[0]),
         "what": what,
     }

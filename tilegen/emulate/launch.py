@@ -14,8 +14,8 @@ import numpy as np
 from tilegen.emulate.errors import EmulationError
 from tilegen.emulate.facts import Facts
 from tilegen.formula import FormulaError, compile_formulas, formula_names
-from tilegen.runtime.binding import as_number, check_scalar
 from tilegen.runtime.errors import ArgumentError
+from tilegen.runtime.scalars import as_number, check_scalar
 
 Array = np.ndarray[Any, Any]
 Number = int | float

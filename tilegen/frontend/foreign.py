@@ -11,7 +11,7 @@ from tilegen.frontend.context import Context
 
 # Keywords of TileLang's words that change no result.
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "copy": ("coalesced_width", "disable_tma", "eviction_policy", "loop_layout", "annotations"),
+    "copy": ("coalesced_width", "disable_tma", "loop_layout", "annotations"),
     "Parallel": ("coalesced_width", "loop_layout", "annotations"),
     "Pipelined": ("sync", "group", "annotations"),
     "serial": ("annotations",),

@@ -6,6 +6,7 @@ import ast
 import inspect
 import numbers
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
@@ -69,15 +70,15 @@ def parse(
     source = source_of(plain)
     annotations = function.annotations if isinstance(function, PrimFunc) else {}
     job = _Job(
-        plain,
-        source,
-        annotations,
-        dict(arguments or {}),
-        dict(parameters or {}),
-        style,
-        out_idx,
-        _integers(dims or {}),
-        target,
+        function=plain,
+        source=source,
+        annotations=annotations,
+        arguments=dict(arguments or {}),
+        parameters=dict(parameters or {}),
+        style=style,
+        out_idx=out_idx,
+        dims=_integers(dims or {}),
+        target=target,
     )
     widened: dict[str, DType] = {}
     while True:
@@ -97,42 +98,30 @@ def _integers(dims: Mapping[str, int]) -> dict[str, int]:
     return {name: int(value) for name, value in dims.items()}
 
 
+@dataclass(slots=True)
 class _Job:
-    """One call of `parse`."""
+    """One call of `parse`: its arguments, the function's parameters, and those that a call returns."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        source: Source,
-        annotations: Mapping[str, Any],
-        arguments: dict[str, Any],
-        parameters: dict[str, Any],
-        style: Style,
-        out_idx: int | Sequence[int] | None,
-        dims: dict[str, int],
-        target: Target | None,
-    ) -> None:
-        self.function = function
-        self.source = source
-        self.annotations = annotations
-        self.arguments = arguments
-        self.parameters = parameters
-        self.style = style
-        self.dims = dims
-        self.target = target
-        self.names = tuple(inspect.signature(function).parameters)
-        self.outputs = self._outputs(out_idx)
-        for name in arguments:
+    function: Callable[..., Any]
+    source: Source
+    annotations: Mapping[str, Any]
+    arguments: dict[str, Any]
+    parameters: dict[str, Any]
+    style: Style
+    out_idx: int | Sequence[int] | None
+    dims: dict[str, int]
+    target: Target | None
+    names: tuple[str, ...] = field(init=False)
+    outputs: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = tuple(inspect.signature(self.function).parameters)
+        self.outputs = self._outputs(self.out_idx)
+        for name in (*self.arguments, *(self.parameters if self.style == "eager" else ())):
             if name not in self.names:
                 raise TilegenError(
-                    f"{function.__name__} has no parameter {name}; it has {', '.join(self.names)}"
+                    f"{self.function.__name__} has no parameter {name}; it has {', '.join(self.names)}"
                 )
-        if style == "eager":
-            for name in parameters:
-                if name not in self.names:
-                    raise TilegenError(
-                        f"{function.__name__} has no parameter {name}; it has {', '.join(self.names)}"
-                    )
 
     def _outputs(self, out_idx: int | Sequence[int] | None) -> tuple[str, ...]:
         if out_idx is None:
@@ -248,12 +237,47 @@ class _Job:
         location = source.header_location(source.tree, source.statement_text(source.tree))
         assert state.body is not None
         body, roles = _settle(walker, state.body)
-        tensors = tuple(walker.tensors[name] for name in self.names if name in walker.tensors) + tuple(
-            walker.created
+        given = (walker.tensors[name] for name in self.names if name in walker.tensors)
+        kernel = Kernel(
+            grid=state.launch.grid,
+            block_vars=state.block_vars,
+            threads=state.launch.threads,
+            persistent=state.launch.persistent,
+            cluster=state.launch.cluster,
+            allocations=tuple(state.allocations),
+            body=body,
+            rasterisation=state.rasterisation,
+            annotations=tuple(state.annotations),
+            location=state.location,
         )
+        scalars = [name for name in self.names if name in walker.scalars]
+        extents = _launch_extents(walker)
+        recorded = generation if self.style == "eager" else self.parameters
+        return Program(
+            name=_program_name(self.function),
+            tensors=tuple(roles.get(buffer, buffer) for buffer in (*given, *walker.created)),
+            scalars=tuple(walker.scalars[name] for name in scalars),
+            extents=tuple(extents),
+            outputs=self._output_names(walker, returned),
+            kernel=kernel,
+            parameters=tuple((name, _quoted(value)) for name, value in recorded.items()),
+            digest=source.digest,
+            location=location,
+            assumptions=tuple(dict.fromkeys(walker.assumptions)),
+            arguments=tuple(scalars),
+            fixed=tuple(name for name, const in walker.consts.items() if isinstance(const.value, int)),
+            called=tuple(extents.values()),
+        )
+
+    def _output_names(self, walker: Walker, returned: object) -> tuple[str, ...]:
+        """The tensors that a call returns, in return order.
+
+        Raises:
+            ProgramError: for a tensor that the program creates and does not return.
+        """
         outputs = tuple(walker.tensors[name].name for name in self.outputs)
         if returned is not None:
-            outputs = _returned(walker, returned, location_of_return(source, walker))
+            outputs = _returned(walker, returned, location_of_return(self.source, walker))
         for buffer in walker.created:
             if buffer.name not in outputs:
                 raise ProgramError(
@@ -261,35 +285,7 @@ class _Job:
                     f"{buffer.name} is created by T.empty, but is not returned",
                     remedy=f"end the program with return {buffer.name}",
                 )
-        kernel = Kernel(
-            state.launch.grid,
-            state.block_vars,
-            state.launch.threads,
-            state.launch.persistent,
-            state.launch.cluster,
-            tuple(state.allocations),
-            body,
-            state.rasterisation,
-            tuple(state.annotations),
-            state.location,
-        )
-        extents = _launch_extents(walker)
-        recorded = generation if self.style == "eager" else self.parameters
-        return Program(
-            _program_name(self.function),
-            tuple(roles.get(buffer, buffer) for buffer in tensors),
-            tuple(walker.scalars[name] for name in self.names if name in walker.scalars),
-            tuple(extents),
-            outputs,
-            kernel,
-            tuple((name, _quoted(value)) for name, value in recorded.items()),
-            source.digest,
-            location,
-            tuple(dict.fromkeys(walker.assumptions)),
-            tuple(name for name in self.names if name in walker.scalars),
-            tuple(name for name, const in walker.consts.items() if isinstance(const.value, int)),
-            tuple(extents.values()),
-        )
+        return outputs
 
 
 def _launch_extents(walker: Walker) -> dict[Var, str]:

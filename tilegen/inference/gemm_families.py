@@ -18,7 +18,8 @@ FAMILIES = ("wgmma", "mfma", "mma_sync")
 """In order of preference. The module `gemm_<family>` answers why_not(gemm, threads, target) and
 decide(gemm, threads, target); where shared operands want another layout than the hardware's swizzle, it offers
 operand_layout(decision, which, buffer, target), says READS_ANY_LAYOUT = True where it can do with any, and
-PART_COLUMNS where parts of shared tiles must begin at a multiple of so many columns."""
+PART_COLUMNS where parts of shared tiles must begin at a multiple of so many columns, and is_last_resort(gemm, threads,
+target) where warps that share k would do better than what it can do."""
 
 
 def family_module(family: str) -> ModuleType:
@@ -39,7 +40,7 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
     asked = _rows_beside_register_operands(gemms)
     reasons = _reasons(asked, threads, target)
     asked = [
-        gemm if _some_family(reasons, at) else _sharing_k(gemm, threads, target)
+        gemm if _well_shared(gemm, at, reasons, threads, target) else _sharing_k(gemm, threads, target)
         for at, gemm in enumerate(asked)
     ]
     reasons = _reasons(asked, threads, target)
@@ -72,6 +73,21 @@ def _passed_over(family: str, position: int, reasons: dict[str, list[str | None]
     why = reasons[faster[0]]
     own = why[position] or next(reason for reason in why if reason)  # one family computes all gemms
     return f"not by {faster[0]}: {own}"
+
+
+def _well_shared(
+    gemm: Gemm, position: int, reasons: dict[str, list[str | None]], threads: int, target: Target
+) -> bool:
+    """Whether a family computes the gemm as its rows and columns are shared, not only as a last resort."""
+    return any(
+        reasons[family][position] is None and not _is_last_resort(family, gemm, threads, target)
+        for family in FAMILIES
+    )
+
+
+def _is_last_resort(family: str, gemm: Gemm, threads: int, target: Target) -> bool:
+    asked = getattr(family_module(family), "is_last_resort", None)
+    return asked is not None and bool(asked(gemm, threads, target))
 
 
 def _some_family(reasons: dict[str, list[str | None]], position: int) -> bool:

@@ -42,9 +42,9 @@ def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
     for name, operand in (("A", gemm.a), ("B", gemm.b)):
         if operand.buffer.scope not in ("shared", "fragment"):
             return f"mfma reads {name} from shared memory or registers"
-    dtypes = _dtypes(gemm)
-    if not any(atom.capability == "mfma" for atom in target.mma_atoms_for(*dtypes)):
-        return f"mfma has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"
+    if not any(atom.capability == "mfma" for atom in target.mma_atoms_for(*gemm.dtypes)):
+        a, b, c = gemm.dtypes
+        return f"mfma has no form for {a} * {b} -> {c}"
     m, n, k = gemm.extents
     if k % LEAST_DEPTH:
         return f"mfma multiplies {LEAST_DEPTH} columns at once, the tile has {k}"
@@ -92,10 +92,6 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     return decision
 
 
-def _dtypes(gemm: Gemm) -> tuple[str, str, str]:
-    return gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
-
-
 def _choice(gemm: Gemm, threads: int, target: Target) -> tuple[MmaAtom, tuple[int, int], int] | None:
     """The instruction, the waves (along m, along n), and the parts of k."""
     waves = threads // target.limits.warp_size
@@ -115,7 +111,7 @@ def _of_tile(gemm: Gemm, waves: int, k: int, target: Target) -> tuple[MmaAtom, t
     m, n, _ = gemm.extents
     rows_first = gemm.policy == "full_row" or gemm.a.buffer.scope != "shared"
     best: tuple[tuple[int, ...], MmaAtom, tuple[int, int]] | None = None
-    for atom in target.mma_atoms_for(*_dtypes(gemm)):
+    for atom in target.mma_atoms_for(*gemm.dtypes):
         groups = target.limits.warp_size // atom.m
         wide = k % (WIDE * groups) == 0
         if atom.capability != "mfma" or not (wide or (atom.k < WIDE * groups and k % atom.k == 0)):

@@ -6,9 +6,11 @@ Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
+from tilegen.atoms import MmaOperand
 from tilegen.inference.atoms import shifted, thread_modes, value_modes
-from tilegen.inference.decisions import GemmDecision, Major
+from tilegen.inference.decisions import GemmDecision
 from tilegen.inference.exchanged import exchanged
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.k_sharing import cannot_share, part_counts
@@ -19,7 +21,6 @@ from tilegen.target import Target
 ROWS = 64  # of every atom
 DEPTH = 16  # of every atom with 16-bit operands
 ROW = 16  # elements of the narrowest swizzle, 32 bytes
-BESIDE = 26  # registers that ptxas of CUDA 13 wants beside an instruction's operands (its error C7602)
 
 
 def why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
@@ -56,9 +57,9 @@ def _why_not(gemm: Gemm, threads: int, target: Target) -> str | None:
         return f"wgmma reads whole shared tiles, not a part of {parts[0].buffer.name}"
     if not gemm.transpose_b and n % ROW:
         return f"wgmma reads rows of B of whole {ROW} elements, the tile has {n}"
-    dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
-    if not any(atom.capability == "wgmma" for atom in target.mma_atoms_for(*dtypes)):
-        return f"wgmma has no form for {dtypes[0]} * {dtypes[1]} -> {dtypes[2]}"
+    if not any(atom.capability == "wgmma" for atom in target.mma_atoms_for(*gemm.dtypes)):
+        a, b, c = gemm.dtypes
+        return f"wgmma has no form for {a} * {b} -> {c}"
     if _partition(gemm, threads // size, target) is None:
         most = _most_columns(gemm, threads, target)
         if most < 256 and _partition(gemm, threads // size, target, 256) is not None:
@@ -87,7 +88,8 @@ def _most_columns(gemm: Gemm, threads: int, target: Target) -> int:
 def _beside(gemm: Gemm, target: Target) -> int:
     """Registers that ptxas wants beside an instruction's accumulators."""
     bits = ROWS * DEPTH * gemm.a.buffer.dtype.bits if gemm.a.buffer.scope == "fragment" else 0
-    return BESIDE + bits // (32 * target.limits.warpgroup_size)
+    assert target.wgmma is not None
+    return target.wgmma.registers_beside + bits // (32 * target.limits.warpgroup_size)
 
 
 def least_registers(gemm: Gemm, decision: GemmDecision, target: Target) -> int:
@@ -141,53 +143,42 @@ def decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
 
 def _decide(gemm: Gemm, threads: int, target: Target) -> GemmDecision:
     m, n, k = gemm.extents
-    warpgroups = threads // target.limits.warpgroup_size
-    partition = _partition(gemm, warpgroups, target)
+    partition = _partition(gemm, threads // target.limits.warpgroup_size, target)
     assert partition is not None
     along_m, along_n, parts = partition
-    own_k = k // parts
-    columns = n // along_n
-    rows = m // along_m
-    repeats = rows // ROWS
-    source = "shared" if gemm.a.buffer.scope == "shared" else "register"
-    dtypes = gemm.a.buffer.dtype.name, gemm.b.buffer.dtype.name, gemm.c.buffer.dtype.name
+    rows, columns, own_k = m // along_m, n // along_n, k // parts
+    source: Literal["shared", "register"] = "shared" if gemm.a.buffer.scope == "shared" else "register"
     atom = next(
         atom
-        for atom in target.mma_atoms_for(*dtypes)
+        for atom in target.mma_atoms_for(*gemm.dtypes)
         if atom.capability == "wgmma" and atom.n == columns and atom.a.source == source
     )
 
-    def across(modes: tuple[Mode, ...], b_step: int, k_step: int) -> tuple[Mode, ...]:
-        tiles = shifted(shifted(modes, along_m, (rows, 0)), along_n, (0, b_step))
-        return shifted(tiles, parts, (0, k_step))
+    def fragment(tile: tuple[int, int], operand: MmaOperand, along_k: int) -> Fragment:
+        """The fragment of A (of so many steps along k) or of C (of none)."""
+        threads = shifted(thread_modes(operand.layout, ROWS), along_m, (rows, 0))
+        threads = shifted(threads, along_n, (0, 0 if along_k else columns))
+        threads = shifted(threads, parts, (0, own_k if along_k else 0))
+        values = shifted(value_modes(operand.layout, ROWS), along_k, (0, atom.k))
+        repeats = rows // ROWS
+        return Fragment(tile, threads, ((Mode(repeats, (ROWS, 0)),), values) if repeats > 1 else (values,))
 
-    def registers(modes: tuple[Mode, ...]) -> tuple[tuple[Mode, ...], ...]:
-        return ((Mode(repeats, (ROWS, 0)),), modes) if repeats > 1 else (modes,)
-
-    c = Fragment(
-        (m, n),
-        across(thread_modes(atom.c.layout, ROWS), columns, 0),
-        registers(value_modes(atom.c.layout, ROWS)),
-    )
     a = None
     if source == "register":
-        values = shifted(value_modes(atom.a.layout, ROWS), own_k // atom.k, (0, atom.k))
-        a = Fragment((m, k), across(thread_modes(atom.a.layout, ROWS), 0, own_k), registers(values))
+        a = fragment((m, k), atom.a, own_k // atom.k)
         a = a.turned() if gemm.transpose_a else a
-    a_major: Major = "MN" if gemm.transpose_a else "K"
-    b_major: Major = "K" if gemm.transpose_b else "MN"
     return GemmDecision(
         family="wgmma",
         atom=atom.name,
         instruction=atom.shape,
         warps=(along_m, along_n),
-        repeats=(repeats, 1),
+        repeats=(rows // ROWS, 1),
         k_extent=own_k,
-        a_source="shared" if source == "shared" else "register",
+        a_source=source,
         b_source="shared",
-        a_major=a_major,
-        b_major=b_major,
-        c=c,
+        a_major="MN" if gemm.transpose_a else "K",
+        b_major="K" if gemm.transpose_b else "MN",
+        c=fragment((m, n), atom.c, 0),
         a=a,
         k_parts=parts,
     )

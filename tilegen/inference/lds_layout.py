@@ -114,7 +114,7 @@ def _chosen(
     threads = decision.c.thread_count
     size = buffer.dtype.bytes
     transfers = (
-        transposing_transfers(tile, threads, size)
+        transposing_transfers(tile, threads, size, target.limits.cache_line_bytes)
         if transposes
         else (straight_transfer(tile, threads, size),)
     )

@@ -11,8 +11,6 @@ from tilegen.inference.shared import SharedLayout
 from tilegen.inference.vector_access import ACCESS_BYTES, aligned_elements, contiguous_axis
 from tilegen.target import Target
 
-LINE_BYTES = 128  # of a cache line: what lanes side by side touch is moved as a whole
-
 
 def choose_partition(
     loop: Loop, threads: int, target: Target, known: Mapping[str, int], shared: Mapping[str, SharedLayout]
@@ -34,7 +32,7 @@ def choose_partition(
     width = widest
     while width >= 1:
         if tile[-1] % width == 0:
-            row = max(1, LINE_BYTES // (width * crossing)) if crossing else None
+            row = max(1, target.limits.cache_line_bytes // (width * crossing)) if crossing else None
             candidates.append((width, coalesced(tile, threads, width, warp, row)))
         width //= 2
     best = min(candidates, key=lambda item: (item[1].register_count // item[0], item[1].register_count))[1]

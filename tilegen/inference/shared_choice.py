@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 
 from tilegen.inference.conflicts import FREE, Cost, loop_cost, shared_accesses
 from tilegen.inference.fragment import Fragment
@@ -125,7 +124,7 @@ def candidates(shape: tuple[int, ...], dtype: DType, widest: int = 0) -> tuple[S
 
 def _xors(shape: tuple[int, ...], dtype: DType) -> Iterator[tuple[Xor, ...]]:
     """XORs that permute the chunks of a row, single ones first, then those that permute the rows of a bank line too."""
-    columns, rows = shape[-1], prod(shape[:-1])
+    columns = shape[-1]
     if columns * dtype.bytes % CHUNK_BYTES:
         return
     chunks = columns * dtype.bytes // CHUNK_BYTES
@@ -136,5 +135,5 @@ def _xors(shape: tuple[int, ...], dtype: DType) -> Iterator[tuple[Xor, ...]]:
         yield from ((xor,) for xor in singles)
         yield from ((singles[0], xor) for xor in singles[1:])
     moved = LINE_CHUNKS // extent  # neighbouring rows in one line of all banks
-    if moved > 1 and extent == chunks and rows % moved == 0:
+    if moved > 1 and extent == chunks and shape[-2] % moved == 0:  # they stay in the last axis of rows
         yield from ((Xor(divisor, LINE_CHUNKS),) for divisor in divisors if divisor * chunks >= moved)

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.inference.fragment import Fragment, Mode, blocked
-
-PIECE_BYTES = 16
-COALESCED = 8  # neighbouring threads on one row: 128 bytes, a cache line
+from tilegen.inference.vector_access import ACCESS_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def straight_transfer(tile: tuple[int, int], threads: int, element_bytes: int) -
     Raises:
         ValueError: when pieces do not divide a row.
     """
-    fragment = blocked(tile, threads, PIECE_BYTES // element_bytes)
+    fragment = blocked(tile, threads, ACCESS_BYTES // element_bytes)
     outer, piece = fragment.registers[:-1], fragment.registers[-1]
     flat = tuple(mode for modes in reversed(outer) for mode in modes) or (Mode(1, (0, 0)),)
     # Threads to spare stand below the tile, where a guard keeps them from storing what others store.
@@ -64,57 +62,64 @@ def straight_transfer(tile: tuple[int, int], threads: int, element_bytes: int) -
 
 
 def transposing_transfers(
-    tile: tuple[int, int], threads: int, element_bytes: int
+    tile: tuple[int, int], threads: int, element_bytes: int, line_bytes: int
 ) -> tuple[TileTransfer, ...]:
     """The ways to carry a tile that is to be stored transposed, best first; they differ in the order of threads.
+    Neighbouring threads load a cache line of `line_bytes` together.
 
     Raises:
         ValueError: when pieces do not divide a row, or the rows are odd in number.
     """
     rows, columns = tile
-    piece = PIECE_BYTES // element_bytes
+    piece = ACCESS_BYTES // element_bytes
     if columns % piece or rows % 2:
         raise ValueError(f"a tile of {rows} x {columns} has no blocks of 2 x {piece}")
     run = _run(tile, threads, piece)
     across, down = columns // piece, rows // run
-    first = min(COALESCED, across)
+    first = min(line_bytes // ACCESS_BYTES, across)
     while across % first or threads % first:
         first -= 1
     found = []
     for inserted in (2, 1, 4, 8):
         # `first` threads along a row, `inserted` down, then the rest of the row, then the rest of the rows
-        extents = (first, inserted, across // first)
-        if down % inserted or threads % prod(extents[:2]):
+        if down % inserted or threads % (first * inserted):
             continue
-        along = extents[2]
-        while threads // prod(extents[:2]) % along:
+        along = across // first
+        while threads // (first * inserted) % along:
             along -= 1
-        left = threads // (first * inserted * along)
-        deeper = min(left, down // inserted)
-        while left % deeper:
-            deeper -= 1
-        idle = left // deeper
-        lanes = [
-            Mode(first, (0, piece)), Mode(inserted, (run, 0)), Mode(along, (0, piece * first)),
-            Mode(deeper, (run * inserted, 0)), Mode(idle, (rows, 0)),
-        ]  # fmt: skip
-        across_left = -(-across // (first * along))
-        down_left = -(-down // (inserted * deeper))
-        blocks = (
-            Mode(across_left, (0, piece * first * along)),
-            Mode(down_left, (run * inserted * deeper, 0)),
-        )
-        fragment = Fragment(
-            tile,
-            tuple(mode for mode in lanes if mode.extent > 1),
-            (
-                tuple(mode for mode in blocks if mode.extent > 1) or (Mode(1, (0, 0)),),
-                (Mode(run, (1, 0)),),
-                (Mode(piece, (0, 1)),),
-            ),
-        )
-        found.append(TileTransfer(fragment, True))
+        found.append(TileTransfer(_blocks(tile, threads, (run, piece), (first, inserted, along)), True))
     return tuple(found)
+
+
+def _blocks(
+    tile: tuple[int, int], threads: int, block: tuple[int, int], lanes: tuple[int, int, int]
+) -> Fragment:
+    """Blocks of rows and columns, one a thread at a time: `lanes` go along a row, then down, then along the rest of the
+    row; the threads that are left go down the rest of the rows."""
+    (rows, columns), (run, piece) = tile, block
+    across, down = columns // piece, rows // run
+    first, inserted, along = lanes
+    left = threads // prod(lanes)
+    deeper = min(left, down // inserted)
+    while left % deeper:
+        deeper -= 1
+    modes = (
+        Mode(first, (0, piece)), Mode(inserted, (run, 0)), Mode(along, (0, piece * first)),
+        Mode(deeper, (run * inserted, 0)), Mode(left // deeper, (rows, 0)),
+    )  # fmt: skip
+    repeats = (
+        Mode(-(-across // (first * along)), (0, piece * first * along)),
+        Mode(-(-down // (inserted * deeper)), (run * inserted * deeper, 0)),
+    )
+    return Fragment(
+        tile,
+        tuple(mode for mode in modes if mode.extent > 1),
+        (
+            tuple(mode for mode in repeats if mode.extent > 1) or (Mode(1, (0, 0)),),
+            (Mode(run, (1, 0)),),
+            (Mode(piece, (0, 1)),),
+        ),
+    )
 
 
 def _run(tile: tuple[int, int], threads: int, piece: int) -> int:

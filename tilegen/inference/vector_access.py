@@ -14,7 +14,7 @@ from tilegen.ir.affine import divisor_of
 from tilegen.ir.expressions import Expr
 from tilegen.ir.nodes import Buffer
 
-ACCESS_BYTES = 16  # the widest access of one thread
+ACCESS_BYTES = 16  # the widest access of one thread, on every target; and the unit of TMA's rows
 
 
 def strides(buffer: Buffer) -> tuple[Expr, ...]:

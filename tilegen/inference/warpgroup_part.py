@@ -6,18 +6,17 @@ from math import prod
 
 from tilegen.inference.fragment import Fragment, Mode
 
-WARPGROUP = 128  # threads
 
-
-def warpgroup_part(fragment: Fragment) -> tuple[int, int] | None:
-    """Rows and columns of the rectangle that each warpgroup holds of a matrix; None where it holds no rectangle, as
-    where warpgroups take rows in turn, or where a dimension of the warps goes across the border of two warpgroups."""
+def warpgroup_part(fragment: Fragment, warpgroup: int) -> tuple[int, int] | None:
+    """Rows and columns of the rectangle that each warpgroup, of so many threads, holds of a matrix; None where it holds
+    no rectangle, as where warpgroups take rows in turn, or where a dimension of the warps goes across the border of
+    two warpgroups."""
     own = [mode for modes in fragment.registers for mode in modes]
     others: list[Mode] = []
     divisor = 1
     for mode in fragment.threads:
-        (others if divisor >= WARPGROUP else own).append(mode)
-        if divisor < WARPGROUP < divisor * mode.extent and not mode.replicates:
+        (others if divisor >= warpgroup else own).append(mode)
+        if divisor < warpgroup < divisor * mode.extent and not mode.replicates:
             return None
         divisor *= mode.extent
     if any(all(mode.steps) for mode in others):

@@ -84,6 +84,7 @@ def _buffers(generated: Generated) -> list[str]:
     ]
     known = {**generated.decisions.reasons, **_without_registers(generated.plan)}
     reasons = [f"{name}: {reason}" for name, reason in known.items()]
+    reasons += [f"{row.name} {row.note}" for row in generated.model.buffers if row.note]
     return (_columns([head, *rows]) if rows else []) + reasons
 
 

@@ -81,11 +81,16 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """target[…] = source[…], element by element, converting the dtype; both tiles have the same shape."""
+    """target[…] = source[…], element by element, converting the dtype; both tiles have the same shape.
+
+    `eviction` says how long L2 is to keep the lines of global memory that the copy touches: "evict_first",
+    "evict_last", or nothing.
+    """
 
     source: Region
     target: Region
     location: Location = field(default=NOWHERE, compare=False)
+    eviction: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,11 @@ class Gemm:
         """(m, n, k)."""
         m, n = self.c.tile
         return m, n, self.a.tile[0 if self.transpose_a else 1]
+
+    @property
+    def dtypes(self) -> tuple[str, str, str]:
+        """Names of the element types of a, b and c."""
+        return self.a.buffer.dtype.name, self.b.buffer.dtype.name, self.c.buffer.dtype.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,13 @@ class GemmWarpPolicy(Enum):
 
 
 @operation
-def copy(src: Any, dst: Any) -> None:
+def copy(src: Any, dst: Any, eviction_policy: str | None = None) -> None:
     """dst[…] = src[…], converting the dtype. A side is a buffer, a slice (`A[i0:i1, :]`), or an element
-    (`A[i, j]`: the corner of a tile of the other side's shape, along the last axes)."""
+    (`A[i, j]`: the corner of a tile of the other side's shape, along the last axes).
+
+    `eviction_policy` ("evict_first", "evict_normal" or "evict_last") tells NVIDIA's L2 which lines of global memory to
+    give up first; it changes no result.
+    """
     raise outside_kernel("copy")
 
 

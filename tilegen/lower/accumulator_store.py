@@ -5,13 +5,15 @@ Each wave turns its own part of the accumulator over in its own strip of LDS, on
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.mfma_operands import WAVE
 from tilegen.inference.shared import SharedLayout
-from tilegen.inference.tile_transfer import PIECE_BYTES, straight_transfer
+from tilegen.inference.tile_transfer import straight_transfer
+from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir.nodes import Copy, Stmt
+from tilegen.ir.types import DType
 from tilegen.lower import lds_tile, shared_tiles
 from tilegen.lower.addresses import as_vector, vector_type
 from tilegen.lower.context import Context
@@ -40,39 +42,65 @@ def lower_copy(context: Context, copy: Stmt) -> list[CStmt]:
     return lower_tile_copy(context, copy) or lower_parallel(context, copy)
 
 
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """A strip of LDS that a wave turns a part of its rows over in: `mi` counts the blocks of rows, `number` the strips
+    of a block."""
+
+    context: Context
+    copy: Copy
+    layout: SharedLayout
+    name: str
+    mi: CExpr
+    number: CExpr
+
+    @property
+    def dtype(self) -> DType:
+        """The tensor's element type."""
+        return self.copy.target.buffer.dtype
+
+    def place(self, fragment: Fragment, register: CExpr) -> tuple[CExpr, CExpr, CExpr]:
+        """Row and chunk of columns of a lane's vector, and its first element in LDS, in the row called so."""
+        elements = fragment.register_shape[-1]
+        units = scaled(fragment, 1, elements)
+        row, chunk = (
+            coordinate(units, axis, (register, Literal(0)), self.context.threads) for axis in (0, 1)
+        )
+        own = c.index(shared_tiles.tile(self.context, self.name), self.context.threads.name("wave"))
+        layout = self.layout
+        flat = SharedLayout(layout.shape[1:], layout.dtype, layout.group, layout.xors, layout.padding)
+        return row, chunk, lds_tile.place(own, flat, Name("row"), chunk)
+
+
 def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     """An accumulator to a tensor: strips of a wave's rows through LDS, then 16-byte stores of whole rows."""
     staging = context.plan.staging[copy]
     decision = accumulator_of(copy, context.decisions)
     assert decision is not None
-    layout = staging.layout
-    columns = layout.shape[-1]
-    share_storage(context, staging.name, layout, staging.over)
+    columns = staging.layout.shape[-1]
+    share_storage(context, staging.name, staging.layout, staging.over)
     context.primitive("block_sync_lds")
     context.primitive("wave_sync_lds")
-    elements = PIECE_BYTES // layout.dtype.bytes
-    part = wave_part(decision, columns, elements)
-    wave_columns = decision.c.tile[1] // decision.warps[1]
-    strips = wave_columns // columns
-    strip: CExpr = Name("strip") if strips > 1 else Literal(0)
-    mi: CExpr = Name("mi") if decision.repeats[0] > 1 else Literal(0)
+    strips, blocks = decision.c.tile[1] // decision.warps[1] // columns, decision.repeats[0]
+    number: CExpr = Name("strip") if strips > 1 else Literal(0)
+    mi: CExpr = Name("mi") if blocks > 1 else Literal(0)
+    strip = _Strip(context, copy, staging.layout, staging.name, mi, number)
     window_name = context.name(f"{copy.target.buffer.name}_window")
     body: list[CStmt] = []
     if decision.c.register_count >= context.target.limits.accumulation_registers_per_thread:
         body.append(hold_row(context, decision, copy.source.buffer.name))
     body += [
-        _write_strip(context, copy, part, layout, staging.name, mi, strip),
+        _write_strip(strip, wave_part(decision, columns, ACCESS_BYTES // staging.layout.dtype.bytes)),
         Expression(c.call("wave_sync_lds")),
-        _store_strip(context, copy, decision.c, layout, staging.name, window_name, mi, c.mul(columns, strip)),
+        _store_strip(strip, decision.c, window_name),
     ]
-    repeats = strips * decision.repeats[0]
-    if repeats > 1:
+    if strips * blocks > 1:
         body.append(Expression(c.call("wave_sync_lds"), comment="the strip has been read"))
     statements = tuple(body)
     if strips > 1:
         statements = (ForC("strip", Literal(0), Literal(strips), statements, unroll=True),)
-    if decision.repeats[0] > 1:
-        statements = (ForC("mi", Literal(0), Literal(decision.repeats[0]), statements, unroll=True),)
+    if blocks > 1:
+        statements = (ForC("mi", Literal(0), Literal(blocks), statements, unroll=True),)
     owner = c.conjunction(owner_conditions(context, decision.c))
     if owner is not None:  # other waves hold copies
         statements = (IfC(owner, statements),)
@@ -121,33 +149,20 @@ def share_storage(context: Context, name: str, layout: SharedLayout, over: tuple
     context.members[:] = [*united, *others]
 
 
-def _strip_tile(context: Context, name: str) -> CExpr:
-    """The wave's own strip."""
-    return c.index(shared_tiles.tile(context, name), context.threads.name("wave"))
-
-
-def _write_strip(
-    context: Context, copy: Copy, part: Fragment, layout: SharedLayout, name: str, mi: CExpr, strip: CExpr
-) -> CStmt:
-    """Registers to LDS, converted, 16 bytes a lane at a time."""
-    dtype = copy.target.buffer.dtype
-    elements = part.register_shape[-1]
-    vectors = part.register_shape[0]
+def _write_strip(strip: _Strip, part: Fragment) -> CStmt:
+    """Registers to LDS, converted, 16 bytes a lane at a time; `part` is what a wave holds of a strip."""
+    context, copy, dtype = strip.context, strip.copy, strip.dtype
+    vectors, elements = part.register_shape[0], part.register_shape[-1]
     each, e = context.local("v", "vector"), context.local("e", "element")
     v: CExpr = Name(each) if vectors > 1 else Literal(0)
-    units = scaled(part, 1, elements)
-    row = coordinate(units, 0, (v, Literal(0)), context.threads)
-    chunk = coordinate(units, 1, (v, Literal(0)), context.threads)
-    vector = vector_type(dtype, elements, "hip")
-    flat = SharedLayout(layout.shape[1:], layout.dtype, layout.group, layout.xors, layout.padding)
-    element = lds_tile.place(_strip_tile(context, name), flat, Name("row"), chunk)
-    index = c.add(c.mul(elements, c.add(c.mul(vectors, strip), v)), Name(e))
-    value = _register(context, copy, mi, index)
+    row, _, element = strip.place(part, v)
+    index = c.add(c.mul(elements, c.add(c.mul(vectors, strip.number), v)), Name(e))
+    value = _register(context, copy, strip.mi, index)
     if copy.source.buffer.dtype != dtype:
         value = StaticCast(type_name(dtype, "hip"), value)
     body: tuple[CStmt, ...] = (
         Declare("int", "row", row, const=True),
-        Declare(vector, "columns"),
+        Declare(vector_type(dtype, elements, "hip"), "columns"),
         ForC(e, Literal(0), Literal(elements), (AssignC(c.index("columns", e), value),), unroll=True),
         AssignC(as_vector(element, dtype, elements, "hip"), Name("columns")),
     )
@@ -169,42 +184,29 @@ def _register(context: Context, copy: Copy, mi: CExpr, index: CExpr) -> CExpr:
     return c.index(copy.source.buffer.name, mi, *indices)
 
 
-def _store_strip(
-    context: Context,
-    copy: Copy,
-    accumulator: Fragment,
-    layout: SharedLayout,
-    name: str,
-    window_name: str,
-    mi: CExpr,
-    first_column: CExpr,
-) -> CStmt:
+def _store_strip(strip: _Strip, accumulator: Fragment, window_name: str) -> CStmt:
     """LDS to global memory, whole rows."""
-    dtype = copy.target.buffer.dtype
-    _, rows, columns = layout.shape
+    context, dtype = strip.context, strip.dtype
+    _, rows, columns = strip.layout.shape
     fragment = straight_transfer((rows, columns), WAVE, dtype.bytes).fragment
     count, elements = fragment.register_shape
-    i: CExpr = Name("i") if count > 1 else Literal(0)
-    units = scaled(fragment, 1, elements)
-    row = coordinate(units, 0, (i, Literal(0)), context.threads)
-    chunk = coordinate(units, 1, (i, Literal(0)), context.threads)
-    flat = SharedLayout(layout.shape[1:], layout.dtype, layout.group, layout.xors, layout.padding)
-    element = lds_tile.place(_strip_tile(context, name), flat, Name("row"), chunk)
-    vector = vector_type(dtype, elements, "hip")
-    origin = _wave_origin(context, accumulator, mi)
+    row, chunk, element = strip.place(fragment, Name("i") if count > 1 else Literal(0))
+    origin = _wave_origin(context, accumulator, strip.mi)
+    first_column = c.mul(columns, strip.number)
     place = (c.add(origin[0], "row"), c.add(origin[1], first_column, c.mul(elements, chunk)))
     resource = f"{window_name}_resource"
-    size = access_bytes(copy, 1, context.decisions)
+    size = access_bytes(strip.copy, 1, context.decisions)
     context.primitive("buffer_store", bytes=size)
-    if size == PIECE_BYTES:
+    if size == ACCESS_BYTES:
         offset = c.call(c.member(window_name, "offset"), *place)
         call = c.call(f"buffer_store_b{8 * size}", "columns", resource, offset)
     else:
         window_helper(context, store_bytes=size)
         call = c.call(f"store_row_b{8 * size}", "columns", window_name, resource, *place)
+    loaded = as_vector(element, dtype, elements, "hip", const=True)
     body: tuple[CStmt, ...] = (
         Declare("int", "row", row, const=True),
-        Declare(vector, "columns", as_vector(element, dtype, elements, "hip", const=True), const=True),
+        Declare(vector_type(dtype, elements, "hip"), "columns", loaded, const=True),
         Expression(call),
     )
     return ForC("i", Literal(0), Literal(count), body, unroll=True)

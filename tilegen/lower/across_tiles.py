@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tilegen.ir.nodes import Kernel
+from tilegen.ir.nodes import For, Kernel, Stmt
 from tilegen.lower import rings
 from tilegen.lower.loops import loop_head
-from tilegen.lower.skewed_loop import SkewedLoop
+from tilegen.lower.skewed_loop import SkewedLoop, declare_lambda
 from tilegen.lower.statements import after_loop
 from tilegen.lower.tile_draw import take_next
 from tilegen.lower.tiles import TileLoop
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Lambda, Literal, Name
+from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import (
     Blank,
     Break,
@@ -48,52 +48,17 @@ def lower_across(
     at = next(position for position, statement in enumerate(kernel.body) if statement is loop)
     others = tuple(s for s in kernel.body[:at] if not any(s is one for one in found.begin))
 
-    ahead: list[CStmt] = []
     rings.enter(context, rings.outside_loops(context), Literal(0))
     begin_code = consumers.block(found.begin)
     kept = _kept(consumers, found)
     head_of_tile = consumers.block(others)
     pieces = SkewedLoop.of(consumers, loop, loop_head(context, loop), skew)
-    pieces.declare_first(ahead)
-    begin = context.name("begin_tile")
-    start = [*(consumers.wait(hand_over, "full") for hand_over in kept), *begin_code]
-    start += pieces.issue_first(pieces.head.start)
-    ahead += [Blank(), Declare("auto", begin, Lambda((), tuple(start)), const=True)]
-    call = Expression(c.call(begin))
-
+    ahead, begin = _begin(pieces, kept, begin_code)
     lambdas: list[CStmt] = []
     pieces.declare_others(lambdas)
-    work = [
-        Comment(
-            f"First iteration: its {skew.first.c.buffer.name} is under way since the end of the tile before"
-        ),
-        *pieces.first_work(),
-        Blank(),
-        *pieces.main(),
-        *(code for hand_over in kept for code in consumers.release(hand_over)),
-    ]
-    end = c.sub(pieces.head.stop, 1)
-    rings.enter(context, pieces.second_tiles, end)
-    finish = context.name("finish")
-    ending = [code for hand_over in pieces.second_tiles for code in consumers.release(hand_over)]
-    ending += [*after_loop(context, loop), *consumers.block(kernel.body[at + 1 :])]
-    lambdas += [Blank(), Declare("auto", finish, Lambda((), tuple(ending)), const=True)]
-    finished = Expression(c.call(finish))
-
-    alone = (*pieces.issue_second(end), *pieces.settled(0, [], end), finished, Break())
-    second = skew.second.c.buffer.name
-    beside = [
-        Comment(f"The last {second} of this tile, and the first {skew.first.c.buffer.name} of the next one"),
-        *pieces.in_turn([*pieces.issue_second(end), call]),
-        *pieces.settled(1, [], end, f"{second} is there"),
-        finished,
-        *consumers.hazards.end_of_iteration(({}, {}), kernel.body),
-    ]
-    last = IfC(
-        c.operation(">=", "tile", tiles.count),
-        alone,
-        comment="apart, as ptxas wants the same wgmma under way on all paths",
-    )
+    work = _work(pieces, kept)
+    finish = _finish(pieces, loop, kernel.body[at + 1 :], lambdas)
+    ends = _ends(pieces, kernel, tiles, begin, finish)
     inside = [
         *tiles.coordinates(context, Name("tile")),
         Blank(),
@@ -104,18 +69,67 @@ def lower_across(
         Blank(),
         *work,
         *take_next(context),
-        last,
-        Blank(),
-        *beside,
+        *ends,
     ]
     first = [
         Comment(f"The first {skew.first.c.buffer.name} of the first tile"),
         Declare("int", "tile", c.expr("blockIdx.x")),
-        *pieces.in_turn([call]),
+        *pieces.in_turn([begin]),
         Blank(),
     ]
     walk = ForC(rings.ROUND, Literal(0), _ALWAYS, tuple(inside), condition=_ALWAYS)
     return [*declare(lambda name: name in early), *ahead, Blank(), *first, walk]
+
+
+def _begin(pieces: SkewedLoop, kept: list[HandOver], code: list[CStmt]) -> tuple[list[CStmt], CStmt]:
+    """The declaration of what begins a tile, and its call: `code`, and the first gemm."""
+    consumers = pieces.consumers
+    declarations: list[CStmt] = []
+    pieces.declare_first(declarations)
+    name = consumers.context.name("begin_tile")
+    start = [*(consumers.wait(hand_over, "full") for hand_over in kept), *code]
+    start += pieces.issue_first(pieces.head.start)
+    return [*declarations, Blank(), declare_lambda(name, start)], Expression(c.call(name))
+
+
+def _work(pieces: SkewedLoop, kept: list[HandOver]) -> list[CStmt]:
+    """The tile's loop, up to its last second gemm."""
+    first = pieces.skew.first.c.buffer.name
+    return [
+        Comment(f"First iteration: its {first} is under way since the end of the tile before"),
+        *pieces.first_work(),
+        Blank(),
+        *pieces.main(),
+        *(code for hand_over in kept for code in pieces.consumers.release(hand_over)),
+    ]
+
+
+def _finish(pieces: SkewedLoop, loop: For, epilogue: tuple[Stmt, ...], out: list[CStmt]) -> CStmt:
+    """Declares what ends a tile behind its last gemm, and gives its call."""
+    consumers = pieces.consumers
+    context = consumers.context
+    rings.enter(context, pieces.second_tiles, pieces.last)
+    name = context.name("finish")
+    ending = [code for hand_over in pieces.second_tiles for code in consumers.release(hand_over)]
+    ending += [*after_loop(context, loop), *consumers.block(epilogue)]
+    out += [Blank(), declare_lambda(name, ending)]
+    return Expression(c.call(name))
+
+
+def _ends(pieces: SkewedLoop, kernel: Kernel, tiles: TileLoop, begin: CStmt, finish: CStmt) -> list[CStmt]:
+    """The last second gemm of a tile: alone behind the last tile, else beside the first gemm of the next one."""
+    first, second = pieces.skew.first.c.buffer.name, pieces.skew.second.c.buffer.name
+    last = pieces.last
+    alone = (*pieces.issue_second(last), *pieces.settled(0, [], last), finish, Break())
+    beside = [
+        Comment(f"The last {second} of this tile, and the first {first} of the next one"),
+        *pieces.in_turn([*pieces.issue_second(last), begin]),
+        *pieces.settled(1, [], last, f"{second} is there"),
+        finish,
+        *pieces.consumers.hazards.end_of_iteration(({}, {}), kernel.body),
+    ]
+    apart = "apart, as ptxas wants the same wgmma under way on all paths"
+    return [IfC(c.operation(">=", "tile", tiles.count), alone, comment=apart), Blank(), *beside]
 
 
 def _written(found: NextTile) -> list[str]:

@@ -1,5 +1,6 @@
 """Sums of a gemm whose k is shared: each thread leaves its part in shared memory; after a barrier every thread adds up
-those of its own elements, in the order of k, so that all get the same bits."""
+those of its own elements, in the order of k (of two, either order gives the same sum), so that all get the same bits.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from tilegen.lower.words import settled
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
 from tilegen.model.statements import CStmt, ForC
+from tilegen.schedule.registers import registers_of_thread
 
 
 def lower_add_partials(context: Context, statement: Stmt) -> list[CStmt]:
@@ -27,20 +29,25 @@ def lower_add_partials(context: Context, statement: Stmt) -> list[CStmt]:
     own = own_part(context, decision, _threads_of_warp(context, decision))
     leave = vectors.leave(_place(context, statement, own))
     take = vectors.take(_place(context, statement, Literal(0)))
-    others = _other_parts(context, statement, vectors)
+    parts = statement.partials.extents[0]
     meeting = context.synchronise(settled([statement.partials.name]))
-    return [*vectors.each((leave,)), meeting, *vectors.each((take, *others))]
+    start = [*vectors.each((leave,)), meeting]
+    if parts == 2:  # each keeps its own: half the loads, which compilers would start beside all sums
+        return [*start, *vectors.each(tuple(vectors.add(_place(context, statement, c.sub(1, own)))))]
+    other = vectors.add(_place(context, statement, Name("part")))
+    if parts * vectors.registers <= registers_of_thread(context.plan, context.target):
+        return [*start, *vectors.each((take, _each_other(context, parts, other, unroll=True)))]
+    # Compilers would load all parts before they add: one at a time.
+    others = _each_other(context, parts, vectors.each(tuple(other)), unroll=1)
+    return [*start, *vectors.each((take,)), others]
 
 
-def _other_parts(context: Context, statement: AddPartials, vectors: AccumulatorVectors) -> list[CStmt]:
+def _each_other(context: Context, parts: int, body: list[CStmt], unroll: bool | int) -> CStmt:
     """The parts behind the first one are added to it."""
-    parts, plan = statement.partials.extents[0], context.plan
-    body = vectors.add(_place(context, statement, Name("part") if parts > 2 else Literal(1)))
-    if parts == 2:
-        return body
+    plan = context.plan
     by_consumers = plan.kind == "warp_specialised" and parts == plan.consumers
     count = Name("kConsumers") if by_consumers else Literal(parts)
-    return [ForC("part", Literal(1), count, tuple(body), unroll=True)]
+    return ForC("part", Literal(1), count, tuple(body), unroll=unroll)
 
 
 def _place(context: Context, statement: AddPartials, part: CExpr) -> Place:

@@ -11,13 +11,12 @@ from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.types import DType
 from tilegen.lower import shared_tiles
-from tilegen.lower.context import Context
+from tilegen.lower.context import LARGEST_INT, Context
 from tilegen.lower.scalar import extent_expression
 from tilegen.model import build as c
 from tilegen.model.dialect import SHORT_NAMES
 from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Reinterpret, StaticCast
 
-LARGEST_INT = 2**31 - 1
 _CUDA_WORDS = {16: "uint4", 8: "uint2", 4: "u32", 2: "u16"}
 
 

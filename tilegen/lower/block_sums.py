@@ -24,10 +24,10 @@ from tilegen.model.expressions import CExpr, Literal, Name, StaticCast
 from tilegen.model.kernel import Constant, SharedMember, TensorArgument
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.add_partials import vector_elements
+from tilegen.schedule.sums_at_once import PARTS_AHEAD, sums_at_once
 
 COUNTS = "arrivals"
 _ARRIVED = "arrived"
-_UNROLLED = 4  # parts that are loaded ahead
 SUM_MEMBERS = (_ARRIVED,)
 _GROUP = "share_group"
 NAMES = (COUNTS, _GROUP)
@@ -69,18 +69,19 @@ def lower_add_parts(context: Context, statement: Stmt) -> list[CStmt]:
     first = f"{buffer.name}_first"
     vectors = AccumulatorVectors(context, buffer, _width(context, buffer))
     ahead = c.product(StaticCast("i64", Name("part"), functional=True), _elements(context, buffer))
-    add = ForC(
-        "part",
-        Literal(1),
-        blocks,
-        tuple(vectors.add(_place(context, vectors, first, ahead))),
-        unroll=_UNROLLED,
-        comment=f"loads of {_UNROLLED} parts run at once",
-    )
-    return [
-        _pointer(context, buffer, first, c.mul(_group(context, kernel, axis), blocks), const=True),
-        *vectors.each((vectors.take(_place(context, vectors, first)), add)),
-    ]
+    add = tuple(vectors.add(_place(context, vectors, first, ahead)))
+    declared = _pointer(context, buffer, first, c.mul(_group(context, kernel, axis), blocks), const=True)
+    most = sums_at_once(kernel, statement, context.plan, context.decisions, context.target)
+    if most is not None:
+
+        def parts(body: tuple[CStmt, ...], count: int) -> CStmt:
+            said = f"loads of {count} sums run at once: registers have no room for more"
+            return ForC("part", Literal(0), blocks, body, unroll=1, comment=said)
+
+        return [declared, *vectors.each((vectors.zero(),)), *vectors.by_groups(most, add, parts)]
+    said = f"loads of {PARTS_AHEAD} parts run at once"
+    loop = ForC("part", Literal(1), blocks, add, unroll=PARTS_AHEAD, comment=said)
+    return [declared, *vectors.each((vectors.take(_place(context, vectors, first)), loop))]
 
 
 def _count_in(

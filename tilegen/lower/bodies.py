@@ -18,6 +18,7 @@ from tilegen.lower.pipeline_warp_specialised import (
 from tilegen.lower.rings import stage_count
 from tilegen.lower.shared_tiles import buffer_member
 from tilegen.lower.statements import lower_statements
+from tilegen.lower.storage import lay_over
 from tilegen.lower.tiles import TileLoop, bind_coordinates, reuses_tiles, tile_loop
 from tilegen.lower.tma_store import finish_stores
 from tilegen.lower.unused_names import named_values, without_unused
@@ -91,6 +92,7 @@ def _shared_tiles(context: Context, kernel: Kernel) -> None:
             stages = (context.ring_depths[buffer.name], ring_constant(context, buffer.name))
         if buffer.name not in [member.name for member in context.members]:
             context.members.append(buffer_member(context, buffer, stages))
+    context.members[:] = lay_over(context.members, context.plan.overlays)
 
 
 def ring_constant(context: Context, name: str) -> CExpr:
@@ -114,7 +116,7 @@ def _single_role(context: Context, kernel: Kernel, tiles: TileLoop) -> list[CStm
 def _warp_specialised(context: Context, kernel: Kernel, folded: FoldedClears, tiles: TileLoop) -> list[CStmt]:
     """One warpgroup loads, the others compute."""
     _shared_tiles(context, kernel)
-    warpgroup = context.constant("kWarpgroup", 128, "threads")
+    warpgroup = context.warpgroup()
     consumers = context.plan.consumers
     others = {1: "1 consumes", 2: "1 and 2 consume"}.get(consumers, f"1 to {consumers} consume")
     register_budget(context)

@@ -7,7 +7,7 @@ wait lags one iteration behind, so that the tensor cores never drain.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -33,6 +33,7 @@ from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, 
 from tilegen.schedule.analysis import reads, writes
 from tilegen.schedule.interleave import Interleaving, find_interleaving
 from tilegen.schedule.plan import HandOver
+from tilegen.schedule.rolled_loops import stays_rolled
 from tilegen.schedule.skew import find_skew
 
 Lower = Callable[[Context, Stmt], list[CStmt]]
@@ -144,13 +145,12 @@ class Consumers:
                 head = loop_head(self.context, statement)
                 body = self.iteration(statement.body)
                 counts = statement.var.name in self.context.decisions.counters
-                unroll = True if statement.kind == "unroll" or counts else None
                 step = scalar(self.context, statement.step)
-                out.append(
-                    ForC(
-                        head.variable, head.start, head.stop, body, step, unroll=unroll, comment=head.comment
-                    )
-                )
+                if statement.kind == "unroll" or counts:
+                    each = ForC(head.variable, head.start, head.stop, body, step, True, head.comment)
+                else:
+                    each = self.loop(statement, head, body, step)
+                out.append(each)
             case If(condition, then, otherwise):
                 taken = self.nested_block(then)
                 behind = self.hazards.fork()
@@ -299,39 +299,55 @@ class Consumers:
         before, skipped = self.hazards.state(), self.hazards.fork()
         self.waited.clear()
         body = self.block(loop.body)
-        ran = c.operation(">", loop_variable(self.context, loop), head.start)
         if late or self.interleaving is not None:
-            if self.interleaving is None:  # else what is under way belongs to this iteration
-                self.context.primitive("warpgroup_wait")
-                count = len(self.outstanding)
-                body += [
-                    Expression(
-                        c.call("warpgroup_wait", template=(count,)),
-                        comment="the previous stage has been read",
-                    )
-                ]
-            for hand_over in late:
-                body += self.release(hand_over, Name(_released(hand_over)), ran)
-                body.append(AssignC(Name(_released(hand_over)), self.state(hand_over, "stage")))
-                body += rings.advance(self.context, hand_over)
-            self.outstanding.clear()
+            body += self._let_go_late(loop, late)
         elif self.outstanding:
             body += self.settle(len(self.outstanding))
         body += self.hazards.end_of_iteration(before, loop.body)
         if not head.runs:
             self.hazards.join(skipped)
-        out.append(ForC(head.variable, head.start, head.stop, tuple(body), comment=head.comment))
+        out.append(self.loop(loop, head, tuple(body)))
         if late or self.interleaving is not None:
-            out.append(Expression(c.call("warpgroup_wait", template=(0,))))
-            runs = None if head.runs else head.condition
-            for hand_over in late:
-                out += self.release(hand_over, Name(_released(hand_over)), runs)
-            for gemm in loop.body:
-                if isinstance(gemm, Gemm):
-                    self.hazards.note(gemm)
+            out += self._drained(loop, late)
         self.interleaving = None
         self.waited.clear()
         return out
+
+    def _let_go_late(self, loop: For, late: Sequence[HandOver]) -> list[CStmt]:
+        """The end of an iteration whose gemms are still under way: the stages of the one before it are let go."""
+        out: list[CStmt] = []
+        if self.interleaving is None:  # else what is under way belongs to this iteration
+            self.context.primitive("warpgroup_wait")
+            wait = c.call("warpgroup_wait", template=(len(self.outstanding),))
+            out.append(Expression(wait, comment="the previous stage has been read"))
+        ran = c.operation(">", loop_variable(self.context, loop), self.heads[loop].start)
+        for hand_over in late:
+            out += self.release(hand_over, Name(_released(hand_over)), ran)
+            out.append(AssignC(Name(_released(hand_over)), self.state(hand_over, "stage")))
+            out += rings.advance(self.context, hand_over)
+        self.outstanding.clear()
+        return out
+
+    def _drained(self, loop: For, late: Sequence[HandOver]) -> list[CStmt]:
+        """Behind such a loop: all gemms are waited for, and the last stages let go."""
+        head = self.heads[loop]
+        out: list[CStmt] = [Expression(c.call("warpgroup_wait", template=(0,)))]
+        runs = None if head.runs else head.condition
+        for hand_over in late:
+            out += self.release(hand_over, Name(_released(hand_over)), runs)
+        for gemm in loop.body:
+            if isinstance(gemm, Gemm):
+                self.hazards.note(gemm)
+        return out
+
+    def loop(self, loop: For, head: LoopHead, body: tuple[CStmt, ...], step: CExpr | None = None) -> ForC:
+        """A loop that the compiler may unroll where registers suffice for it."""
+        context = self.context
+        kernel = context.program.kernel
+        rolled = stays_rolled(kernel, loop, context.plan, context.decisions, context.target)
+        why = "not unrolled, registers are too few for all its loads"
+        said = ": ".join(part for part in (head.comment, why if rolled else "") if part)
+        return ForC(head.variable, head.start, head.stop, body, step, 1 if rolled else None, said)
 
 
 def shares_loads(context: Context, hand_over: HandOver) -> bool:

@@ -25,7 +25,7 @@ from tilegen.target import Target
 if TYPE_CHECKING:
     from tilegen.lower.pending_touches import Meeting
 
-_LARGEST_INT = 2**31 - 1
+LARGEST_INT = 2**31 - 1
 _Lowered = TypeVar("_Lowered")
 
 
@@ -146,9 +146,9 @@ class Context:
         assert expr.parts is not None
         sign, left, right = expr.parts
         operands = self.literal(left), self.literal(right)
-        least = 0 if sign == "//" else -_LARGEST_INT
+        least = 0 if sign == "//" else -LARGEST_INT
         consts = (expr, left, right)
-        fitting = all(one.dtype == int32 and least <= one.value <= _LARGEST_INT for one in consts)
+        fitting = all(one.dtype == int32 and least <= one.value <= LARGEST_INT for one in consts)
         if not fitting or all(isinstance(operand, Literal) for operand in operands):
             return plain
         return c.operation("/" if sign == "//" else sign, *operands)
@@ -203,10 +203,12 @@ class Context:
     def computing_threads(self) -> CExpr:
         """How many threads compute, by name."""
         if self.plan.kind == "warp_specialised":
-            return c.mul(
-                self.constant("kConsumers", self.plan.consumers), self.constant("kWarpgroup", 128, "threads")
-            )
+            return c.mul(self.constant("kConsumers", self.plan.consumers), self.warpgroup())
         return self.constant("kThreads", self.plan.threads)
+
+    def warpgroup(self) -> Name:
+        """How many threads a warpgroup has, by name."""
+        return self.constant("kWarpgroup", self.target.limits.warpgroup_size, "threads")
 
     # ------------------------------------------------------------------------------------- comments
 

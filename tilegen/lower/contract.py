@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from math import lcm
 
+from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import Program
-
-VECTOR_BYTES = 16  # of a TMA row and of the widest access of a thread
 
 
 def row_divisors(program: Program) -> dict[str, int]:
@@ -22,7 +21,7 @@ def row_divisors(program: Program) -> dict[str, int]:
             or not isinstance(last, Var)
         ):
             continue
-        elements = VECTOR_BYTES // tensor.dtype.bytes
+        elements = ACCESS_BYTES // tensor.dtype.bytes
         if elements > 1:
             divisors[last.name] = lcm(divisors.get(last.name, 1), elements)
     return divisors

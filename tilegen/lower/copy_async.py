@@ -15,12 +15,22 @@ from tilegen.lower import shared_tiles
 from tilegen.lower.bounds import inside_grid, kernel_ranges
 from tilegen.lower.context import Context
 from tilegen.lower.dtypes import type_name
+from tilegen.lower.eviction import eviction_hint
 from tilegen.lower.scalar import extent_expression, ranges, row_pitch, scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation, Prefix, StaticCast
 from tilegen.model.statements import CStmt, Declare, Expression, ForC, IfC, Scope
 from tilegen.schedule.plan_multistage import async_bytes
 from tilegen.schedule.ranges import may_begin_before
+from tilegen.schedule.registers import (
+    ADDRESS_REGISTERS,
+    fragment_registers,
+    operand_registers,
+    registers_of_thread,
+)
+
+MANY_ROUNDS = 16  # of chunks: beyond them loops spilled beside 48 sums a thread (nvcc 13)
+_KEPT = 4  # registers for a chunk's address, place and guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +44,9 @@ class AsyncCopy:
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """How the threads share a tile's chunks: `row`, `column` and `place` (the column in its group, swizzled) of a chunk
-    as the loop's body says them, `first` row and column of round 0, `step` rows from one round `i` to the next (0: a
-    round moves columns too). Those of a tile with one axis lie in row 0.
+    """How the threads share a tile's chunks: `row`, `column`, `line` and `place` (where row and column in its group are
+    stored, swizzled) of a chunk as the loop's body says them, `first` row and column of round 0, `step` rows from one
+    round `i` to the next (0: a round moves columns too). Those of a tile with one axis lie in row 0.
 
     Where a round moves rows by whole periods of the swizzle (`fixed`), `column` and `place` are the same in all rounds,
     and are declared once.
@@ -44,6 +54,7 @@ class _Chunks:
 
     row: CExpr
     column: CExpr
+    line: CExpr
     place: CExpr
     first: tuple[CExpr, CExpr]
     step: int
@@ -62,13 +73,13 @@ def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
     base, source = _addresses(context, copy, chunks, variable, name)
     target = _target(context, copy, layout, chunks)
     inside = c.conjunction(_guards(context, copy, chunks))
-    body: list[CStmt] = [_transfer(context, size, target, source, inside)]
+    body: list[CStmt] = [_transfer(context, copy, size, target, source, inside)]
     if chunks.partial:
         body = [IfC(_in_tile(context, copy, layout, chunks), tuple(body))]
     if not chunks.fixed:
         body = [*chunks.declarations, *body]
     if chunks.rounds > 1:
-        body = [ForC("i", Literal(0), Literal(chunks.rounds), tuple(body), unroll=True)]
+        body = [_rounds(context, chunks.rounds, tuple(body))]
     elif not chunks.fixed:
         body = [Scope(tuple(body))]
     element = type_name(copy.source.buffer.dtype, context.target.language)
@@ -78,6 +89,17 @@ def lower_async_copy(context: Context, copy: Copy, variable: str) -> AsyncCopy:
     context.note_vector(size, copy.source.buffer)
     declarations = (*chunks.declarations, pointer) if chunks.fixed else (pointer,)
     return AsyncCopy(declarations, (*context.comment(copy.location), *body))
+
+
+def _rounds(context: Context, count: int, body: tuple[CStmt, ...]) -> ForC:
+    """The loop over a thread's chunks: of many beside large fragments, a few at once, for compilers keep address and
+    guard of each unrolled one in registers, through the loop around it."""
+    kernel, decisions = context.program.kernel, context.decisions
+    taken = fragment_registers(kernel, decisions) + operand_registers(kernel, decisions) + ADDRESS_REGISTERS
+    if count <= MANY_ROUNDS or count * _KEPT + taken <= registers_of_thread(context.plan, context.target):
+        return ForC("i", Literal(0), Literal(count), body, unroll=True)
+    why = "more at once would take the fragments' registers"
+    return ForC("i", Literal(0), Literal(count), body, unroll=MANY_ROUNDS // 2, comment=why)
 
 
 def _in_tile(context: Context, copy: Copy, layout: SharedLayout, chunks: _Chunks) -> CExpr:
@@ -116,8 +138,15 @@ def _share(context: Context, copy: Copy, layout: SharedLayout, vector: int) -> _
             place = Name(context.name(f"{tile}_place"))
             said = "where its row holds that column"
             declarations.append(Declare("int", place.name, placed, const=True, comment=said))
-        moved = c.add(row, c.mul(step, "i")) if rounds > 1 else row
-        return _Chunks(moved, column, place, (row, column), step, rounds, partial, True, tuple(declarations))
+        line = _line(layout, row)
+        if line != row and rounds > 1:
+            line = Name(context.name(f"{tile}_line"))
+            said = "where its row is stored"
+            declarations.append(Declare("int", line.name, _line(layout, row), const=True, comment=said))
+        row_here, line_here = (c.add(one, c.mul(step, "i")) if rounds > 1 else one for one in (row, line))
+        start = row, column
+        told = tuple(declarations)
+        return _Chunks(row_here, column, line_here, place, start, step, rounds, partial, True, told)
     row, column = Name("row"), Name("column")
     piece: CExpr = thread
     if not step and rounds > 1:
@@ -129,7 +158,7 @@ def _share(context: Context, copy: Copy, layout: SharedLayout, vector: int) -> _
         Declare("int", column.name, first[1], const=True),
     )
     swizzled = _placed(context, copy, layout, row, column)
-    return _Chunks(row, column, swizzled, first, step, rounds, partial, False, declared)
+    return _Chunks(row, column, _line(layout, row), swizzled, first, step, rounds, partial, False, declared)
 
 
 def _share_row(context: Context, copy: Copy, layout: SharedLayout, vector: int, rounds: int) -> _Chunks:
@@ -143,24 +172,28 @@ def _share_row(context: Context, copy: Copy, layout: SharedLayout, vector: int, 
         column = Name(context.name(f"{tile}_column"))
         start = Declare("int", column.name, c.mul(vector, thread), const=True, comment=_first_chunk(tile))
         place = _placed(context, copy, layout, zero, column)
-        return _Chunks(zero, column, place, (zero, column), 1, rounds, partial, True, (start,))
+        return _Chunks(zero, column, zero, place, (zero, column), 1, rounds, partial, True, (start,))
     column = Name("column")
     piece = c.add(thread, c.mul(context.constant("kThreads", threads), "i"))
     declared = Declare("int", column.name, c.mul(vector, piece), const=True)
     place = _placed(context, copy, layout, zero, column)
-    return _Chunks(zero, column, place, (zero, column), 0, rounds, partial, False, (declared,))
+    return _Chunks(zero, column, zero, place, (zero, column), 0, rounds, partial, False, (declared,))
 
 
-def _transfer(context: Context, size: int, target: CExpr, source: CExpr, inside: CExpr | None) -> CStmt:
+def _transfer(
+    context: Context, copy: Copy, size: int, target: CExpr, source: CExpr, inside: CExpr | None
+) -> CStmt:
     """One cp.async of `size` bytes; zeros where the chunk is not inside."""
+    hint = eviction_hint(context, copy)
+    suffix = f"_{hint.upper()}" if hint else ""
     if size == CHUNK_BYTES:
         variant = "cacheglobal" if inside is None else "cacheglobal_zfill"
-        context.primitive("cp_async", variant=variant)
+        context.primitive("cp_async", variant=variant, hint=hint)
         if inside is None:
-            return Expression(c.call("SM80_CP_ASYNC_CACHEGLOBAL::copy", target, source))
-        return Expression(c.call("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL::copy", target, source, inside))
-    context.primitive("cp_async", variant="cachealways_zfill")
-    name = f"SM80_CP_ASYNC_CACHEALWAYS_ZFILL<{size}>::copy"
+            return Expression(c.call(f"SM80_CP_ASYNC_CACHEGLOBAL{suffix}::copy", target, source))
+        return Expression(c.call(f"SM80_CP_ASYNC_CACHEGLOBAL_ZFILL{suffix}::copy", target, source, inside))
+    context.primitive("cp_async", variant="cachealways_zfill", hint=hint)
+    name = f"SM80_CP_ASYNC_CACHEALWAYS_ZFILL{suffix}<{size}>::copy"
     return Expression(c.call(name, target, source, inside if inside is not None else Literal(True, "bool")))
 
 
@@ -235,7 +268,7 @@ def _target(context: Context, copy: Copy, layout: SharedLayout, chunks: _Chunks)
     base = shared_tiles.tile(context, copy.target.buffer.name)
     if layout.groups > 1:
         base = c.index(base, c.operation("/", chunks.column, _group_columns(context, copy, layout)))
-    indices = (chunks.row, chunks.place) if copy.target.buffer.rank > 1 else (chunks.place,)
+    indices = (chunks.line, chunks.place) if copy.target.buffer.rank > 1 else (chunks.place,)
     return Prefix("&", c.index(base, *indices))
 
 
@@ -244,10 +277,18 @@ def _placed(context: Context, copy: Copy, layout: SharedLayout, row: CExpr, colu
     if layout.groups > 1:
         column = c.operation("%", column, _group_columns(context, copy, layout))
     mask: CExpr | None = None
-    for xor in layout.xors:
+    for xor in layout.chunk_xors:
         bits = c.mod(c.div(row, xor.divisor), xor.extent)
         mask = bits if mask is None else Operation("^", mask, bits)
     return column if mask is None else Operation("^", column, c.mul(layout.chunk, mask))
+
+
+def _line(layout: SharedLayout, row: CExpr) -> CExpr:
+    """The row that a row is stored in: swizzles of rows shorter than a line of all banks move them."""
+    line = row
+    for xor in layout.row_xors:
+        line = Operation("^", line, c.mod(c.div(row, xor.divisor), xor.extent))
+    return line
 
 
 def _group_columns(context: Context, copy: Copy, layout: SharedLayout) -> CExpr:

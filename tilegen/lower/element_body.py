@@ -14,14 +14,15 @@ from tilegen.ir.nodes import Assign, AtomicElement, For, If, Let, Stmt, Store
 from tilegen.ir.traversal import free_vars
 from tilegen.ir.types import float32
 from tilegen.ir.walk import each_node
-from tilegen.lower.addresses import as_vector, zero_vector
+from tilegen.lower.addresses import as_vector
 from tilegen.lower.atomic import atomic_update, vector_atomic, vector_update
 from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
+from tilegen.lower.eviction import guarded, load_vector, store_vector
 from tilegen.lower.loops import note_variable
 from tilegen.lower.packed import packed, packed_values, pair_name
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name, Operation, Reinterpret, Ternary
+from tilegen.model.expressions import CExpr, Literal, Name, Operation, Reinterpret
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
 
 
@@ -116,12 +117,15 @@ def _load_vectors(access: ElementAccess, vectors: _Vectors) -> None:
         vectors.loads.append(array)
 
         def fill(at: CExpr, one: Access = one, name: str = name, width: int = width) -> CStmt:
-            value: CExpr = as_vector(
-                access.element(one.buffer, one.indices, at), one.buffer.dtype, width, language, const=True
-            )
-            missing = c.conjunction(access.missing(one, at))
-            if missing is not None:
-                value = Ternary(missing, value, zero_vector(one.buffer.dtype, width, language))
+            element = access.element(one.buffer, one.indices, at)
+            inside = c.conjunction(access.missing(one, at))
+            if access.memory(one.buffer).scope == "global":
+                value = load_vector(
+                    access.context, access.loop.node, element, one.buffer.dtype, width, inside
+                )
+            else:
+                value = as_vector(element, one.buffer.dtype, width, language, const=True)
+                value = guarded(value, one.buffer.dtype, width, language, inside)
             return AssignC(as_vector(c.index(name, at), one.buffer.dtype, width, language), value)
 
         vectors.loads.append(_each_vector(access, width, fill))
@@ -180,6 +184,8 @@ def _moved_vector(access: ElementAccess, one: Access, values: CExpr, at: CExpr, 
         return vector_update(access.context, atomic, target, values)
     language = access.language.language
     value = as_vector(values, one.buffer.dtype, width, language, const=True)
+    if access.memory(one.buffer).scope == "global":
+        return store_vector(access.context, access.loop.node, target, value, one.buffer.dtype, width)
     return AssignC(as_vector(target, one.buffer.dtype, width, language), value)
 
 

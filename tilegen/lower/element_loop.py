@@ -7,6 +7,7 @@ then elements are computed, then vectors are stored.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from tilegen.inference.exchange import store_loop
 from tilegen.inference.fragment import Fragment
@@ -31,11 +32,12 @@ from tilegen.lower.packed import packed_values
 from tilegen.lower.quad_store import quad_store
 from tilegen.lower.vector_copy import vector_copy
 from tilegen.lower.words import settled
-from tilegen.model.expressions import Literal
+from tilegen.model.expressions import Literal, Name
 from tilegen.model.statements import CStmt, Declare, ForC, Scope
-from tilegen.schedule.registers import fragment_registers
+from tilegen.schedule.registers import ADDRESS_REGISTERS, fragment_registers, registers_of_thread
 
 CROWDED_REGISTERS = 64  # of fragments: beyond them unrolled loads of single elements spill
+FEW_STEPS = 2  # of a copy at once, where fragments leave least
 
 
 def lower_loop(
@@ -84,8 +86,22 @@ def _unroll_limit(access: ElementAccess) -> int | None:
     loads = [one for one in access.loop.accesses if one.kind == "load"]
     if fragments < CROWDED_REGISTERS or not loads:
         return None
-    narrow = any(access.memory(one.buffer).scope == "global" and access.width(one) == 1 for one in loads)
-    return 1 if narrow else 2 if fragments >= 2 * CROWDED_REGISTERS else None
+    if any(access.memory(one.buffer).scope == "global" and access.width(one) == 1 for one in loads):
+        return 1
+    if fragments >= 2 * CROWDED_REGISTERS:
+        return FEW_STEPS
+    walked = access.names.symbols[access.names.outer :]
+    turns = [symbol.extent // symbol.vector for symbol in walked if isinstance(symbol.coarse, Name)]
+    step = prod(turns[1:]) * sum(_held(access.width(one) * one.buffer.dtype.bits) for one in loads)
+    room = registers_of_thread(context.plan, context.target) - fragments - ADDRESS_REGISTERS
+    if not turns or turns[0] * step <= room:
+        return None
+    return max(FEW_STEPS, 1 << max(room // step, 1).bit_length() - 1)
+
+
+def _held(bits: int) -> int:
+    """32-bit registers for a vector on its way, and for its address."""
+    return -(-bits // 32) + 2
 
 
 def _fill_scratch(context: Context, name: str, scratch: Buffer) -> list[CStmt]:

@@ -9,7 +9,8 @@ from tilegen.diagnostics import ProgramError
 from tilegen.emit.expressions import expression_text
 from tilegen.ir.affine import free_vars, interval, linear, substitute
 from tilegen.ir.expressions import Binary, Const, Expr, Load
-from tilegen.ir.nodes import AtomicElement, Buffer, Kernel, Let, Region, Store
+from tilegen.ir.named_values import named_values
+from tilegen.ir.nodes import AtomicElement, Buffer, Kernel, Region, Store
 from tilegen.ir.traversal import children
 from tilegen.ir.types import int32
 from tilegen.ir.walk import each_node, each_statement
@@ -81,10 +82,7 @@ def _tiled_axes(context: Context, limit: int) -> list[Expr]:
 def _touched(kernel: Kernel) -> Iterator[tuple[Buffer, int, int]]:
     """The axes of tensors that statements touch, each with the length of a tile along it: 1 for an index that is
     nothing but a variable."""
-    lets: dict[str, Expr] = {}
-    for statement in each_statement(kernel.body):
-        if isinstance(statement, Let) and not statement.mutable:
-            lets[statement.var.name] = substitute(statement.value, lets)
+    lets = named_values(each_statement(kernel.body))
     for node in each_node(kernel.body):
         match node:
             case Region(buffer, offsets, shape) if buffer.scope == "global":

@@ -40,7 +40,11 @@ def _shared_row(context: Context, buffer: Buffer, scope: str) -> BufferRow:
     stages = hand_over.stages if hand_over is not None else context.ring_depths.get(buffer.name, 1)
     shape = _shape(buffer.dtype.name, buffer.extents, f"[{stages}]" if stages > 1 else "")
     conflicts = context.decisions.conflicts.get(buffer.name, 0)
-    return BufferRow(buffer.name, scope, shape, str(layout), f"{layout.bytes * stages:,}", str(conflicts))
+    overlay = context.plan.overlay_of(buffer.name)
+    note = f"lies over {overlay.over}" if overlay is not None else ""
+    return BufferRow(
+        buffer.name, scope, shape, str(layout), f"{layout.bytes * stages:,}", str(conflicts), note
+    )
 
 
 def _fragment_rows(context: Context) -> list[BufferRow]:

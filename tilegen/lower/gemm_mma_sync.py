@@ -7,9 +7,10 @@ point at; a transposed load serves operands whose rows in shared memory run alon
 from __future__ import annotations
 
 from tilegen.inference.decisions import GemmDecision
+from tilegen.inference.gemm_mma_sync import DEPTH
 from tilegen.ir.nodes import Gemm
 from tilegen.lower.context import Context
-from tilegen.lower.ldmatrix_lanes import STEP, counter, declare_lane, lane_a, lane_b, lane_load
+from tilegen.lower.ldmatrix_lanes import counter, declare_lane, lane_a, lane_b, lane_load
 from tilegen.lower.own_k import own_extent
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
@@ -20,8 +21,8 @@ from tilegen.schedule.registers import operand_slots
 def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
     """C += A B of one tile. Fragments of A and B that come from shared memory are read one step ahead."""
     decision = context.decisions.gemms[gemm]
-    context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
-    steps = c.div(own_extent(context, gemm, decision), STEP)
+    note_primitive(context, gemm)
+    steps = c.div(own_extent(context, gemm, decision), DEPTH)
     ahead = decision.steps > 1 and slots(context) == 2
     out = declare_operands(context, gemm, decision, (Literal(2),) if ahead else ())
     first = loads(context, gemm, decision, Literal(0), Literal(0) if ahead else None)
@@ -47,6 +48,11 @@ def slots(context: Context) -> int:
 
 
 A_REGISTERS, B_REGISTERS = "a_fragment", "b_fragment"
+
+
+def note_primitive(context: Context, gemm: Gemm) -> None:
+    """Notes the instruction of a gemm."""
+    context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
 
 
 def declare_operands(
@@ -81,10 +87,16 @@ def loads(
         load = lane_load(context, gemm.a, target, "a", lane_a(context, gemm.a, decision, step))
         out += _repeated(mi, repeat_m, (load,))
     if decision.b_source == "shared":
-        ni = counter("ni", repeat_n // 2)
-        target = Reinterpret("u32(&)[4]", c.index(_slot(B_REGISTERS, slot), ni), dereference=False)
-        load = lane_load(context, gemm.b, target, "b", lane_b(context, gemm.b, decision, step))
-        out += _repeated(ni, repeat_n, (load,), step=2)
+        if repeat_n > 1:
+            ni = counter("ni", repeat_n // 2)
+            pair = Reinterpret("u32(&)[4]", c.index(_slot(B_REGISTERS, slot), ni), dereference=False)
+            load = lane_load(context, gemm.b, pair, "b", lane_b(context, gemm.b, decision, step))
+            out += _repeated(ni, repeat_n - repeat_n % 2, (load,), step=2)
+        if repeat_n % 2:
+            last = Literal(repeat_n - 1)
+            target = c.index(_slot(B_REGISTERS, slot), last)
+            lane = lane_b(context, gemm.b, decision, step, last)
+            out.append(lane_load(context, gemm.b, target, "b", lane, matrices=2))
     return out
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tilegen.inference.decisions import GemmDecision
 from tilegen.inference.exchanged import exchanged
+from tilegen.inference.gemm_wgmma import DEPTH
 from tilegen.ir.nodes import Gemm, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
@@ -19,10 +20,8 @@ from tilegen.model.expressions import CExpr, Literal, Name, Reinterpret
 from tilegen.model.kernel import Constant
 from tilegen.model.statements import CStmt, Declare, Expression, ForC
 
-WARPGROUP = 128  # threads
 UNIT = 16  # bytes, of a descriptor's address
 SWIZZLE_ROWS = 8  # after which a swizzle repeats
-STEP = 16  # columns of k that one instruction takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def gemm_parts(context: Context, gemm: Gemm, accumulate: CExpr) -> GemmParts:
         context.taken.pop(repeat, None)
     for name in (a_name, b_name):
         context.taken.pop(name)
-    steps = c.div(own_extent(context, gemm, decision), STEP)
+    steps = c.div(own_extent(context, gemm, decision), DEPTH)
     return GemmParts(tuple(descriptors), body, steps, _advance_note(context, gemm, decision))
 
 
@@ -154,8 +153,8 @@ def _advance_note(context: Context, gemm: Gemm, decision: GemmDecision) -> str:
 def _advance(context: Context, region: Region, major: str) -> str:
     layout = context.decisions.layout(region.buffer)
     if major != "K":
-        return f"{STEP} rows"
-    return f"{STEP} columns" + (f", every {layout.group} to the next group" if layout.groups > 1 else "")
+        return f"{DEPTH} rows"
+    return f"{DEPTH} columns" + (f", every {layout.group} to the next group" if layout.groups > 1 else "")
 
 
 def _operand(context: Context, gemm: Gemm, decision: GemmDecision, which: str, kk: CExpr) -> _Operand:
@@ -169,11 +168,12 @@ def _operand(context: Context, gemm: Gemm, decision: GemmDecision, which: str, k
     row_bytes = layout.group * layout.dtype.bytes
     atom = _atom_bytes(context, swizzle, row_bytes)
     group = shared_tiles.group_size(context, region.buffer.name)
-    k_part, k_extent = own_part(context, decision, WARPGROUP), own_extent(context, gemm, decision)
+    k_part = own_part(context, decision, context.target.limits.warpgroup_size)
+    k_extent = own_extent(context, gemm, decision)
     if major == "K":
         first = context.threads.scaled(part, owner)
         first_group: CExpr = Literal(0)
-        per_group = layout.group // STEP
+        per_group = layout.group // DEPTH
         if decision.k_parts > 1 and decision.steps % per_group == 0:
             columns = shared_tiles.group_columns(context, layout, k_extent)
             own_groups = c.div(k_extent, columns) if decision.steps > per_group else Literal(1)
@@ -182,7 +182,7 @@ def _operand(context: Context, gemm: Gemm, decision: GemmDecision, which: str, k
             kk = c.add(c.mul(decision.steps, k_part), kk)
         tile = shared_tiles.row_of_group(context, region.buffer.name, layout, first_group, first)
         leading: CExpr = Literal(0)
-        units = STEP * layout.dtype.bytes // UNIT
+        units = DEPTH * layout.dtype.bytes // UNIT
         if layout.groups == 1:
             advance = c.mul(units, kk)
         else:
@@ -198,7 +198,7 @@ def _operand(context: Context, gemm: Gemm, decision: GemmDecision, which: str, k
         first = c.mul(k_extent, k_part)
         tile = shared_tiles.row_of_group(context, region.buffer.name, layout, groups, first)
         leading = group if layout.groups > 1 else Literal(0)
-        advance = _units(c.mul(STEP // SWIZZLE_ROWS, atom), kk)
+        advance = _units(c.mul(DEPTH // SWIZZLE_ROWS, atom), kk)
         repeat_units = _in_units(c.mul(64 // layout.group, group))
     descriptor = c.call(f"descriptor_sw{swizzle}", tile, leading, atom)
     return _Operand(descriptor, advance, repeat_units)
@@ -231,10 +231,10 @@ def _own_part(context: Context, decision: GemmDecision, which: str) -> tuple[int
     """How many rows (of A) or columns (of B) a consumer warpgroup takes, and its number along them."""
     along_m, along_n = decision.warps
     m, n, _ = decision.instruction
-    consumer = context.threads.digit
+    consumer, warpgroup = context.threads.digit, context.target.limits.warpgroup_size
     if which == "a":
-        return m * decision.repeats[0], consumer(WARPGROUP, along_m) if along_m > 1 else Literal(0)
-    return n, consumer(WARPGROUP * along_m, along_n) if along_n > 1 else Literal(0)
+        return m * decision.repeats[0], consumer(warpgroup, along_m) if along_m > 1 else Literal(0)
+    return n, consumer(warpgroup * along_m, along_n) if along_n > 1 else Literal(0)
 
 
 def _register_operand(context: Context, gemm: Gemm, decision: GemmDecision, kk: CExpr, repeat: str) -> CExpr:

@@ -15,7 +15,8 @@ from typing import Any
 from tilegen.inference.loops import each_load
 from tilegen.ir.expressions import Binary, Cast, Const, Expr, Load, Select
 from tilegen.ir.held_names import private_names
-from tilegen.ir.nodes import AtomicElement, Buffer, Let, Stmt, Store
+from tilegen.ir.named_values import named_values
+from tilegen.ir.nodes import AtomicElement, Buffer, Store
 from tilegen.ir.rewrite import transform
 from tilegen.ir.traversal import free_vars, substitute
 from tilegen.ir.walk import each_node
@@ -33,7 +34,7 @@ def guard_loads(access: ElementAccess) -> None:
     if access.vector == 1 or not any(_is_conditional(node) for node in nodes):
         return
     loads = [node for node in nodes if isinstance(node, Load)]
-    lets = _values(access.loop.body)
+    lets = named_values(access.loop.body)
     kept_back = tuple(_behind_conditions(nodes))
     stored = [node.buffer for node in nodes if isinstance(node, Store | AtomicElement)]
     varying = _varying(access)
@@ -64,15 +65,6 @@ def guard_loads(access: ElementAccess) -> None:
 
 def _is_conditional(node: object) -> bool:
     return isinstance(node, Select) or (isinstance(node, Binary) and node.op in ("and", "or"))
-
-
-def _values(body: tuple[Stmt, ...]) -> dict[str, Expr]:
-    """The names that a body defines, with their values."""
-    lets: dict[str, Expr] = {}
-    for statement in body:
-        if isinstance(statement, Let) and not statement.mutable:
-            lets[statement.var.name] = substitute(statement.value, lets)
-    return lets
 
 
 def _key(load: Load, lets: dict[str, Expr]) -> Key:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilegen.inference.loops import as_loop
 from tilegen.lower.context import Context
 from tilegen.lower.element_loop import lower_loop
-from tilegen.lower.gemm_wgmma import gemm_parts
+from tilegen.lower.gemm_wgmma import GemmParts, gemm_parts
 from tilegen.lower.statements import quoted
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal
@@ -39,14 +39,9 @@ def lower_interleaved(context: Context, interleaving: Interleaving, accumulate: 
         ]
     comments = context.comment(gemm.location)
     parts = gemm_parts(context, gemm, accumulate)
-    multiply: tuple[CStmt, ...] = parts.multiply
-    slices: CExpr = parts.steps
+    multiply, slices = parts.multiply, parts.steps
     if each > 1:
-        step = context.name("step")
-        kk = Declare("int", "kk", c.add(c.mul(each, variable), step), const=True)
-        multiply = (ForC(step, Literal(0), Literal(each), (kk, *multiply), unroll=True, comment=parts.note),)
-        slices = c.div(parts.steps, each)
-        context.taken.pop(step)
+        multiply, slices = (_steps_of_slice(context, parts, variable, each),), c.div(parts.steps, each)
         context.taken.pop(variable)
     # ptxas keeps groups under way across the loop's end only where the wait follows the commit.
     free = Expression(
@@ -67,3 +62,11 @@ def lower_interleaved(context: Context, interleaving: Interleaving, accumulate: 
         *parts.descriptors,
         ForC(variable, Literal(0), slices, body, unroll=True, comment=head),
     ]
+
+
+def _steps_of_slice(context: Context, parts: GemmParts, variable: str, each: int) -> CStmt:
+    """The `each` steps along k of one slice."""
+    step = context.name("step")
+    context.taken.pop(step)
+    kk = Declare("int", "kk", c.add(c.mul(each, variable), step), const=True)
+    return ForC(step, Literal(0), Literal(each), (kk, *parts.multiply), unroll=True, comment=parts.note)

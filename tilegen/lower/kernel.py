@@ -84,7 +84,7 @@ def name_threads(context: Context) -> None:
     if plan.kind != "warp_specialised":
         context.constant("kThreads", plan.threads)
         return
-    warpgroup = context.constant("kWarpgroup", context.target.limits.warpgroup_size, "threads")
+    warpgroup = context.warpgroup()
     consumers = context.constant("kConsumers", plan.consumers, "warpgroups that compute; one more loads")
     threads = c.operation("*", warpgroup, c.operation("+", 1, consumers))
     context.constants["kThreads"] = Constant("kThreads", threads)

@@ -17,48 +17,63 @@ from tilegen.model.kernel import Launch, SharedMember
 from tilegen.model.walk import names
 from tilegen.schedule.clusters import cluster_axis
 
-_PAIR = 2  # multiprocessors of a TPC, all of which clusters of two reach
-
 
 def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) -> Launch:
     """The launch of the kernel; the grid is a formula over extents and `multiprocessors` or `clusters`."""
-    plan, kernel = context.plan, context.program.kernel
-    extents = [_extent(context, tiles, axis) for axis in range(len(kernel.grid))]
-    one: CExpr = Literal(1)
-    size = plan.cluster_size
-    if size > 1:
-        axis, blocks = cluster_axis(plan.cluster), cluster_constant(context)
-        whole = c.operation("-", c.operation("+", extents[axis], blocks), 1)
-        extents[axis] = c.operation("*", c.operation("/", whole, blocks), blocks)
-    if tiles.flat:
-        count = extents[0]
-        for extent in extents[1:]:
-            count = c.operation("*", count, extent)
-        if tiles.repeats:
-            resident = c.mul(plan.blocks_per_multiprocessor, Name("multiprocessors"))
-            if size > _PAIR:  # which multiprocessors larger clusters reach, the device alone knows
-                resident = c.operation("*", Name("clusters"), cluster_constant(context))
-            elif size > 1:
-                blocks = cluster_constant(context)
-                # Whole clusters, and one at least: a slice of a device may have fewer multiprocessors.
-                resident = c.operation("*", c.call("max", c.operation("/", resident, blocks), one), blocks)
-            count = c.call("min", count, resident)
-        grid = (count, one, one)
-    else:
-        padded = [*extents, one, one][:3]
-        grid = (padded[0], padded[1], padded[2])
+    plan, limits = context.plan, context.target.limits
+    shared = total_bytes(members) if members else 0
     return Launch(
-        grid=grid,
+        grid=_grid(context, tiles),
         grid_text=_grid_text(context, tiles),
+        grid_limits=limits.grid,
+        grid_threads=limits.grid_threads,
         block=plan.threads,
         block_text=_block_text(context),
-        cluster=(size, 1, 1) if tiles.flat else plan.cluster,
-        shared_bytes=total_bytes(members) if members else 0,
+        cluster=(plan.cluster_size, 1, 1) if tiles.flat else plan.cluster,
+        shared_bytes=shared,
+        asks_for_shared=shared > limits.static_shared_bytes,
         registers_text=_registers_text(context),
         min_blocks=plan.blocks_per_multiprocessor,
         uses_multiprocessors=tiles.repeats,
-        counts_clusters=tiles.repeats and size > _PAIR,
+        counts_clusters=tiles.repeats and not _reach_all(context),
     )
+
+
+def _reach_all(context: Context) -> bool:
+    """Whether the kernel's clusters fill every multiprocessor; how many of others run at once, the device alone
+    knows."""
+    return context.plan.cluster_size <= context.target.limits.cluster_reach
+
+
+def _grid(context: Context, tiles: TileLoop) -> tuple[CExpr, CExpr, CExpr]:
+    """The blocks along each axis."""
+    plan, kernel = context.plan, context.program.kernel
+    extents = [_extent(context, tiles, axis) for axis in range(len(kernel.grid))]
+    one: CExpr = Literal(1)
+    if plan.cluster_size > 1:
+        axis, blocks = cluster_axis(plan.cluster), cluster_constant(context)
+        whole = c.operation("-", c.operation("+", extents[axis], blocks), 1)
+        extents[axis] = c.operation("*", c.operation("/", whole, blocks), blocks)
+    if not tiles.flat:
+        padded = [*extents, one, one][:3]
+        return padded[0], padded[1], padded[2]
+    count = extents[0]
+    for extent in extents[1:]:
+        count = c.operation("*", count, extent)
+    return (c.call("min", count, _resident(context)) if tiles.repeats else count), one, one
+
+
+def _resident(context: Context) -> CExpr:
+    """The blocks that run at once, in whole clusters."""
+    plan = context.plan
+    if not _reach_all(context):
+        return c.operation("*", Name("clusters"), cluster_constant(context))
+    resident = c.mul(plan.blocks_per_multiprocessor, Name("multiprocessors"))
+    if plan.cluster_size == 1:
+        return resident
+    blocks = cluster_constant(context)
+    # One cluster at least: a slice of a device may have fewer multiprocessors.
+    return c.operation("*", c.call("max", c.operation("/", resident, blocks), Literal(1)), blocks)
 
 
 def _extent(context: Context, tiles: TileLoop, axis: int) -> CExpr:
@@ -107,7 +122,7 @@ def _grid_text(context: Context, tiles: TileLoop) -> str:
         return f"{count}, {order}"
     resident = plan.blocks_per_multiprocessor
     blocks = "multiprocessors" if resident == 1 else f"{resident} * multiprocessors"
-    if size > _PAIR:
+    if not _reach_all(context):
         blocks = "those that run at once"
     whole = f" in clusters of {size}" if size > 1 else ""
     order = ", the longest tiles first" if plan.draws_tiles else ""

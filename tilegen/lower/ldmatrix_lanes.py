@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.inference.decisions import GemmDecision
+from tilegen.inference.gemm_mma_sync import DEPTH
 from tilegen.inference.operand_parts import is_part
 from tilegen.inference.shared import SharedLayout
 from tilegen.ir.build import binary, const
@@ -22,7 +23,6 @@ from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Prefix
 from tilegen.model.statements import CStmt, Declare, Expression
 
-STEP = 16  # k of one mma.sync atom
 WARP = 32  # threads
 NAMES = ("a_row", "a_chunk", "b_row", "b_chunk")  # what a lane's places are called
 CHUNK = 8  # 16-bit elements of one row of an 8 x 8 matrix
@@ -75,23 +75,27 @@ def lane_a(context: Context, region: Region, decision: GemmDecision, step: CExpr
         row = c.add(c.mod(lane, 8), c.mul(8, c.div(lane, 16)))
         row = c.add(_first_k(context, decision), row)
         columns = _Columns(2 * repeats, warp, c.mod(c.div(lane, 8), 2), 2, mi, 2 * repeats)
-        return _lane(context, region, row, c.mul(STEP, step), columns, transposed=True)
-    row = c.add(_start(STEP * repeats, warp), c.mod(lane, 16))
+        return _lane(context, region, row, c.mul(DEPTH, step), columns, transposed=True)
+    row = c.add(_start(DEPTH * repeats, warp), c.mod(lane, 16))
     columns = _along_k(context, decision, c.div(lane, 16), step)
     return _lane(context, region, row, c.mul(16, mi), columns, transposed=False)
 
 
-def lane_b(context: Context, region: Region, decision: GemmDecision, step: CExpr) -> Lane:
-    """16 k x 16 columns an ldmatrix.x4: two registers for each of two neighbouring tiles of 8 columns."""
+def lane_b(
+    context: Context, region: Region, decision: GemmDecision, step: CExpr, turn: CExpr | None = None
+) -> Lane:
+    """16 k x 16 columns an ldmatrix.x4: two registers for each of two neighbouring tiles of 8 columns. The first half
+    of the lanes points at the first of the two: an ldmatrix.x2 of the last of an odd number of them asks no others.
+    `turn` is the first tile's number, the counter of a loop where it is None."""
     lane = context.threads.name("lane")
     along_m, along_n = decision.warps
     repeats = decision.repeats[1]
-    ni = counter("ni", repeats // 2)
+    ni = counter("ni", repeats // 2) if turn is None else turn
     warp = context.threads.digit(32 * along_m, along_n) if along_n > 1 else None
     if decision.b_major == "MN":
         columns = _Columns(repeats, warp, c.div(lane, 16), 1, ni, repeats)
         row = c.add(_first_k(context, decision), c.mod(lane, 16))
-        return _lane(context, region, row, c.mul(STEP, step), columns, transposed=True)
+        return _lane(context, region, row, c.mul(DEPTH, step), columns, transposed=True)
     row = c.add(_start(CHUNK * repeats, warp), c.mod(lane, 8), c.mul(8, c.div(lane, 16)))
     columns = _along_k(context, decision, c.mod(c.div(lane, 8), 2), step)
     return _lane(context, region, row, c.mul(8, ni), columns, transposed=False)
@@ -180,9 +184,11 @@ def swizzled(chunk: CExpr, row: CExpr, layout: SharedLayout) -> CExpr:
     return chunk
 
 
-def lane_load(context: Context, region: Region, target: CExpr, which: str, lane: Lane) -> CStmt:
-    """One ldmatrix.x4 from `&shared.A_shared[stage][group][row][8 * chunk]`."""
-    context.primitive("ldmatrix", count=4, transpose=lane.transposed)
+def lane_load(
+    context: Context, region: Region, target: CExpr, which: str, lane: Lane, matrices: int = 4
+) -> CStmt:
+    """One ldmatrix from `&shared.A_shared[stage][group][row][8 * chunk]`."""
+    context.primitive("ldmatrix", count=matrices, transpose=lane.transposed)
     layout = context.decisions.layout(region.buffer)
     base = shared_tiles.tile(context, region.buffer.name)
     leading = [Literal(0)] * (region.buffer.rank - 2)  # their rows are counted on
@@ -199,4 +205,4 @@ def lane_load(context: Context, region: Region, target: CExpr, which: str, lane:
             place = c.mod(place, per_group)
         place = swizzled(place, row, layout)
     address = Prefix("&", Index(c.index(base, *leading, row), c.mul(CHUNK, place)))
-    return Expression(c.call(f"ldmatrix_x4{'_trans' if lane.transposed else ''}", target, address))
+    return Expression(c.call(f"ldmatrix_x{matrices}{'_trans' if lane.transposed else ''}", target, address))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import AtomicElement, AtomicTile, Buffer, CustomOperation, If
 from tilegen.lower.context import Context
-from tilegen.lower.contract import VECTOR_BYTES, row_divisors
+from tilegen.lower.contract import row_divisors
 from tilegen.lower.extent_limits import extent_limits
 from tilegen.lower.scalar import extent_expression, row_pitch
 from tilegen.model import build as c
@@ -86,7 +87,7 @@ def _alignment(context: Context, tensor: Buffer) -> int:
         for s in each_statement(context.program.kernel.body)
     )
     if mapped or custom:
-        return VECTOR_BYTES
+        return ACCESS_BYTES
     return max(1, tensor.dtype.bits // 8, context.vectorised.get(tensor.name, 1))
 
 

@@ -7,10 +7,10 @@ within a stretch of code without branches.
 
 from __future__ import annotations
 
+from tilegen.inference.gemm_mma_sync import DEPTH
 from tilegen.ir.nodes import Copy, For, Gemm
 from tilegen.lower.context import Context
-from tilegen.lower.gemm_mma_sync import declare_operands, loads, multiply
-from tilegen.lower.ldmatrix_lanes import STEP
+from tilegen.lower.gemm_mma_sync import declare_operands, loads, multiply, note_primitive
 from tilegen.lower.loops import LoopHead
 from tilegen.lower.own_k import own_extent
 from tilegen.model import build as c
@@ -34,55 +34,27 @@ def rotated_loop(
     A ring of two stages starts as early as it can, since this iteration waits for what it starts.
     """
     decision = context.decisions.gemms[gemm]
-    context.primitive("mma_sync", a="bf16" if gemm.a.buffer.dtype.name == "bfloat16" else "f16")
-    steps = c.div(own_extent(context, gemm, decision), STEP)
+    note_primitive(context, gemm)
+    steps = c.div(own_extent(context, gemm, decision), DEPTH)
     operands = context.name("load_operands")
-    names = [copy.target.buffer.name for copy in copies]
-    context.ring_stage.update(dict.fromkeys(names, Name("stage")))
+    context.ring_stage.update(dict.fromkeys((copy.target.buffer.name for copy in copies), Name("stage")))
     reads = loads(context, gemm, decision, Name("step"), Name("slot"))
-    for name in names:
-        context.ring_stage.pop(name)
-    parameters = (("int", "slot"), ("int", "stage"), ("int", "step"))
+    for copy in copies:
+        context.ring_stage.pop(copy.target.buffer.name)
     pending = c.expr(0) if context.plan.stages[loop] == 2 else c.sub(depth, 2)
     wait = Expression(c.call("cp_async_wait", template=(pending,)))
-    ahead, kk = f"{head.variable}_ahead", Name("kk")
-    freed = Ternary(c.operation(">", "stage", 0), c.sub("stage", 1), c.sub(depth, 1))
-    start_loads: list[CStmt] = []
+    # The first step starts no loads where there are steps enough.
     idle = decision.steps - 1 - len(parts) if context.plan.stages[loop] > 2 else 0
-    for number, load in enumerate(parts, start=min(idle, 1)):
-        issue: list[CStmt] = [
-            IfC(c.operation("<", ahead, head.stop), (Expression(c.call(load, "freed", ahead)),))
-        ]
-        issue += [Expression(c.call("cp_async_commit"))] if load == parts[-1] else []
-        start_loads.append(IfC(c.operation("==", kk, number), tuple(issue)))
-    # Without a branch, so that the loads of the border run under products like all others.
-    following = Ternary(
-        c.operation("<", c.add(head.variable, 1), head.stop), Name("next_stage"), Name("stage")
-    )
+    kk = Name("kk")
     step: list[CStmt] = [
-        IfC(
-            c.operation("<", c.add(kk, 1), steps),
-            (Expression(c.call(operands, c.mod(c.add(kk, 1), 2), "stage", c.add(kk, 1))),),
-            (
-                wait,
-                context.synchronise("the next tile has landed"),
-                Expression(c.call(operands, 0, following, 0)),
-            ),
-            comment="one step of 16 k ahead; at the end of the tile, in the next one, or in the last one again",
-        ),
-        *start_loads,
+        _read_ahead(operands, steps, (wait, context.synchronise("the next tile has landed")), head),
+        *_start_loads(parts, min(idle, 1), head),
         *multiply(gemm, decision, kk, c.mod(kk, 2)),
     ]
+    comments = context.comment(gemm.location)
+    body = _iteration(head, depth, [*comments, ForC("kk", Literal(0), steps, tuple(step), unroll=True)])
     first = Expression(c.call(operands, 0, 0, 0))
-    wrapped = Ternary(c.operation("<", c.add("stage", 1), depth), c.add("stage", 1), Literal(0))
-    body: list[CStmt] = [
-        Declare("int", "next_stage", wrapped, const=True),
-        Declare("int", "freed", freed, const=True, comment="all threads have left the tile before this one"),
-        Declare("int", ahead, c.add(head.variable, c.sub(depth, 1)), const=True),
-        *context.comment(gemm.location),
-        ForC("kk", Literal(0), steps, tuple(step), unroll=True),
-        AssignC(Name("stage"), Name("next_stage")),
-    ]
+    parameters = (("int", "slot"), ("int", "stage"), ("int", "step"))
     return [
         *declare_operands(context, gemm, decision, (Literal(2),)),
         Comment("Reads the operands of one step of 16 k from a stage into a slot of registers"),
@@ -92,5 +64,48 @@ def rotated_loop(
         context.synchronise("the first tile has landed"),
         first if head.runs else IfC(head.condition, (first,)),
         Declare("int", "stage", Literal(0)),
-        ForC(head.variable, head.start, head.stop, tuple(body), unroll=1, comment=head.comment),
+        ForC(head.variable, head.start, head.stop, body, unroll=1, comment=head.comment),
     ]
+
+
+def _read_ahead(operands: str, steps: CExpr, landed: tuple[CStmt, ...], head: LoopHead) -> CStmt:
+    """The operands of the next step. At the border of a tile they are read without a branch, so that those loads run
+    under products like all others."""
+    ahead = c.add("kk", 1)
+    more = c.operation("<", c.add(head.variable, 1), head.stop)
+    following = Ternary(more, Name("next_stage"), Name("stage"))
+    return IfC(
+        c.operation("<", ahead, steps),
+        (Expression(c.call(operands, c.mod(ahead, 2), "stage", ahead)),),
+        (*landed, Expression(c.call(operands, 0, following, 0))),
+        comment="one step of 16 k ahead; at the end of the tile, in the next one, or in the last one again",
+    )
+
+
+def _start_loads(parts: list[str], first: int, head: LoopHead) -> list[CStmt]:
+    """The parts of an iteration's loads, each in a step of its own from the `first` one on."""
+    started: list[CStmt] = []
+    for number, load in enumerate(parts, start=first):
+        inside = c.operation("<", _ahead(head), head.stop)
+        issue: list[CStmt] = [IfC(inside, (Expression(c.call(load, "freed", _ahead(head))),))]
+        issue += [Expression(c.call("cp_async_commit"))] if load == parts[-1] else []
+        started.append(IfC(c.operation("==", "kk", number), tuple(issue)))
+    return started
+
+
+def _iteration(head: LoopHead, depth: CExpr, work: list[CStmt]) -> tuple[CStmt, ...]:
+    """An iteration: what its stages are, and the work of one tile."""
+    wrapped = Ternary(c.operation("<", c.add("stage", 1), depth), c.add("stage", 1), Literal(0))
+    freed = Ternary(c.operation(">", "stage", 0), c.sub("stage", 1), c.sub(depth, 1))
+    return (
+        Declare("int", "next_stage", wrapped, const=True),
+        Declare("int", "freed", freed, const=True, comment="all threads have left the tile before this one"),
+        Declare("int", _ahead(head), c.add(head.variable, c.sub(depth, 1)), const=True),
+        *work,
+        AssignC(Name("stage"), Name("next_stage")),
+    )
+
+
+def _ahead(head: LoopHead) -> str:
+    """The iteration whose tile is loaded in this one."""
+    return f"{head.variable}_ahead"

@@ -13,6 +13,7 @@ from tilegen.lower.words import settled
 from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
 from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.overlays import Overlay
 
 Names = dict[str, None]
 State = tuple[Names, Names]
@@ -29,6 +30,7 @@ class SharedHazards:
     read_rings: Names = field(
         default_factory=dict
     )  # tiles of rings that threads, not tensor cores, have read
+    laid: Names = field(default_factory=dict)  # tiles that have taken the place of others
 
     def note(self, statement: Stmt) -> None:
         """Remembers what the statement's threads wrote and read; rings have barriers of their own for reads."""
@@ -55,7 +57,8 @@ class SharedHazards:
             return False
         loads, stores = _shared(reads(statement)), _shared(writes(statement))
         return (
-            any(name in self.written for name in (*loads, *stores))
+            bool(self._overlays(stores))
+            or any(name in self.written for name in (*loads, *stores))
             or any(name in self.read or name in under_way for name in stores)
             or (self._asynchronous(statement) and any(name in self.unfenced for name in loads))
         )
@@ -68,10 +71,20 @@ class SharedHazards:
         written = [name for name in touched if name in behind]
         read = [name for name in stores if name in self.read or name in under_way]
         fence = [self._fence()] if self._asynchronous(statement) else []
+        overlays = self._overlays(stores)
+        self.laid.update((overlay.buffer, None) for overlay in overlays)
         self.written.clear()
         self.read.clear()
         self.read_rings.clear()
-        return [*fence, self.context.synchronise(settled(written, read))]
+        said = [f"{overlay.buffer} lies over {overlay.over}, which has been read" for overlay in overlays]
+        if written or read:
+            said.append(settled(written, read))
+        return [*fence, self.context.synchronise(", ".join(said))]
+
+    def _overlays(self, stores: tuple[str, ...]) -> list[Overlay]:
+        """What tiles now take the place of for the first time, which other threads may still be reading."""
+        found = (self.context.plan.overlay_of(name) for name in dict.fromkeys(stores))
+        return [overlay for overlay in found if overlay is not None and overlay.buffer not in self.laid]
 
     def state(self) -> State:
         """What is pending, to be compared at the end of a loop's iteration."""
@@ -79,7 +92,7 @@ class SharedHazards:
 
     def fork(self) -> SharedHazards:
         """What is pending here, for the other way that control may take."""
-        copies = (dict(names) for names in (self.written, self.read, self.unfenced, self.read_rings))
+        copies = (dict(n) for n in (self.written, self.read, self.unfenced, self.read_rings, self.laid))
         return SharedHazards(self.context, *copies)
 
     def go_back(self, to: SharedHazards) -> None:

@@ -72,6 +72,11 @@ class SkewedLoop:
     def variable(self) -> CExpr:
         return Name(self.head.variable)
 
+    @property
+    def last(self) -> CExpr:
+        """The last iteration."""
+        return c.sub(self.head.stop, 1)
+
     def declare_first(self, out: list[CStmt]) -> None:
         """Declares what issues the first gemm."""
         self.issue_first = _issue(self.consumers, out, self.head, self.skew.first, self.first_tiles)
@@ -131,7 +136,7 @@ def _turns(consumers: Consumers) -> tuple[list[CStmt], list[CStmt]]:
     for name in ("named_barrier_sync", "named_barrier_arrive"):
         context.primitive(name)
     first = turn_barrier(context)
-    both = c.operation("*", 2, context.constant("kWarpgroup", 128, "threads"))
+    both = c.operation("*", 2, context.warpgroup())
     me = context.threads.name("consumer")
     if context.plan.consumers == 2:
         following = c.operation("-", c.operation("+", first, 1), me)
@@ -157,7 +162,7 @@ def first_turn(context: Context) -> list[CStmt]:
     if not context.plan.turns:
         return []
     context.primitive("named_barrier_arrive")
-    both = c.operation("*", 2, context.constant("kWarpgroup", 128, "threads"))
+    both = c.operation("*", 2, context.warpgroup())
     give = Expression(c.call("named_barrier_arrive", turn_barrier(context), both))
     last = c.operation("-", context.constant("kConsumers", context.plan.consumers), 1)
     condition = c.operation("==", context.threads.name("consumer"), last)
@@ -187,7 +192,8 @@ def _issue(consumers: Consumers, out: list[CStmt], head: LoopHead, gemm: Gemm, t
     return _declared(out, name, head, body)
 
 
-def _lambda(name: str, body: list[CStmt], parameter: str = "") -> CStmt:
+def declare_lambda(name: str, body: list[CStmt], parameter: str = "") -> CStmt:
+    """A lambda of the text, of one integer or of nothing."""
     parameters = (("int", parameter),) if parameter else ()
     return Declare("auto", name, Lambda(parameters, tuple(body)), const=True)
 
@@ -206,5 +212,5 @@ def _work(
 def _declared(out: list[CStmt], name: str, head: LoopHead, body: list[CStmt]) -> Call:
     """Declares a lambda over the loop variable, if it uses that; returns what calls it."""
     used = head.variable in names(body)
-    out += [Blank(), _lambda(name, body, head.variable if used else "")]
+    out += [Blank(), declare_lambda(name, body, head.variable if used else "")]
     return lambda iteration: [Expression(c.call(name, *((iteration,) if used else ())))]

@@ -15,7 +15,8 @@ from tilegen.ir import build
 from tilegen.ir.affine import Ranges, free_vars, interval, linear, substitute
 from tilegen.ir.effects import blocks_of
 from tilegen.ir.expressions import Expr, Load, Var, VarRole
-from tilegen.ir.nodes import AtomicElement, AtomicTile, Copy, Kernel, Let, ParallelFor, Stmt, Store
+from tilegen.ir.named_values import named_values
+from tilegen.ir.nodes import AtomicElement, AtomicTile, Copy, Kernel, ParallelFor, Stmt, Store
 from tilegen.ir.per_thread import PerThread, per_thread
 from tilegen.ir.walk import each_statement, subexpressions
 from tilegen.lower.conversion import stored_element
@@ -171,10 +172,7 @@ def tensors_of(kernel: Kernel, plan: Plan) -> Tensors:
     leaves = [statement for statement in each_statement(kernel.body) if not blocks_of(statement)]
     written = {b.name for statement in leaves for b in writes(statement) if b.scope == "global"}
     settled: tuple[VarRole, ...] = ("extent", "scalar")
-    lets: dict[str, Expr] = {}
-    for statement in each_statement(kernel.body):
-        if isinstance(statement, Let) and not statement.mutable:
-            lets[statement.var.name] = substitute(statement.value, lets)
+    lets = named_values(each_statement(kernel.body))
     settled = settled if plan.persistent else (*settled, "block")
     return Tensors(frozenset(written), settled, plan, per_thread(kernel), lets)
 

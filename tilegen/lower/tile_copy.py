@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.inference.fragment import Fragment, Mode
+from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir.nodes import Buffer, Copy, Region
 from tilegen.lower import lds_tile, shared_tiles
 from tilegen.lower.addresses import as_vector, global_element, vector_type
@@ -15,7 +16,6 @@ from tilegen.model.expressions import Braces, CExpr, Literal, Name, Prefix, Tern
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC, Scope
 from tilegen.schedule.tile_copy import TileCopy, tile_copy
 
-FULL_ACCESS = 16  # bytes
 TILES_AHEAD = 2  # of a pipelined loop: one in LDS, one in registers
 
 
@@ -76,7 +76,7 @@ def window(
         context.window_rows[key] = max(context.window_rows.get(key, 0), region.tile[0])
     if within is not None:
         rows = Ternary(within, rows, Literal(0))
-    context.note_vector(FULL_ACCESS, buffer)
+    context.note_vector(ACCESS_BYTES, buffer)
     # The last iterations load tiles that are not there.
     beyond = [TILES_AHEAD * extent for extent in region.shape]
     origin = global_element(context, buffer, offsets, beyond)
@@ -92,14 +92,14 @@ def window(
     ]
 
 
-def window_helper(context: Context, load_bytes: int = FULL_ACCESS, store_bytes: int = FULL_ACCESS) -> None:
+def window_helper(context: Context, load_bytes: int = ACCESS_BYTES, store_bytes: int = ACCESS_BYTES) -> None:
     """Notes that the text has windows, and functions for narrow accesses."""
     known = dict(context.helpers.get("tile_window", ()))
     values: dict[str, tuple[int, ...]] = {}
     for key, size in (("load_bytes", load_bytes), ("store_bytes", store_bytes)):
         before = known.get(key, ())
         assert isinstance(before, tuple)
-        values[key] = tuple(dict.fromkeys((*before, *((size,) if size < FULL_ACCESS else ()))))
+        values[key] = tuple(dict.fromkeys((*before, *((size,) if size < ACCESS_BYTES else ()))))
     context.helper("tile_window", **values)
 
 
@@ -122,7 +122,7 @@ def load(context: Context, tile: TileCopy, registers: str, within: CExpr | None 
     vector = vector_type(source.buffer.dtype, transfer.piece, "hip")
     context.primitive("buffer_load", bytes=tile.access_bytes)
     bits = 8 * tile.access_bytes
-    if tile.access_bytes == FULL_ACCESS:
+    if tile.access_bytes == ACCESS_BYTES:
         offset = c.call(c.member(name, "offset"), row, column)
         value = c.call(f"buffer_load_b{bits}", f"{name}_resource", offset, template=(vector,))
     else:
@@ -165,13 +165,13 @@ def load_to_lds(context: Context, tile: TileCopy, within: CExpr | None = None) -
         if buffer.rank > 1
         else c.index(target, c.mul(layout.chunk * lanes, i))
     )
-    context.primitive("buffer_load_lds", bytes=FULL_ACCESS)
+    context.primitive("buffer_load_lds", bytes=ACCESS_BYTES)
     offset = c.call(c.member(name, "offset"), "row", c.mul(layout.chunk, chunk))
     body = (
         Declare("int", "first_row", wave_rows, const=True, comment="of the wave"),
         Declare("int", "row", c.add("first_row", c.div(lane, chunks)), const=True),
         Expression(
-            c.call(f"buffer_load_lds_b{8 * FULL_ACCESS}", Prefix("&", first), f"{name}_resource", offset)
+            c.call(f"buffer_load_lds_b{8 * ACCESS_BYTES}", Prefix("&", first), f"{name}_resource", offset)
         ),
     )
     out = window(context, source, name, rows_name(context, buffer), within)

@@ -35,9 +35,7 @@ def draw_barriers(context: Context) -> list[CStmt]:
     if not context.plan.draws_tiles:
         return []
     consumers = context.constant("kConsumers", context.plan.consumers)
-    readers = c.operation(
-        "*", consumers, context.constant("kWarpgroup", context.target.limits.warpgroup_size)
-    )
+    readers = c.operation("*", consumers, context.warpgroup())
     return [
         Expression(c.call("mbarrier_init", c.member("shared", _FULL), 1)),
         Expression(c.call("mbarrier_init", c.member("shared", _EMPTY), readers)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilegen.ir.nodes import Copy
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
+from tilegen.lower.eviction import eviction_hint
 from tilegen.lower.tma import boxes, folds_groups
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Name
@@ -28,7 +29,7 @@ def load_whole(context: Context, hand_over: HandOver, barrier: CExpr) -> list[CS
     columns = shared_tiles.group_columns(context, layout, extents[-1])
     assert isinstance(columns, Name)
     context.primitive("mbarrier_arrive_expect_tx")
-    context.primitive("tma_load", rank=rank, multicast=False)
+    context.primitive("tma_load", rank=rank, multicast=False, hint="")
     shifted = any(not _whole_rows(one.copies[0]) for one in alike)
     context.helper("load_tile", rank=rank, columns=columns.name, shifted=shifted)
     at = found.coordinates if shifted else found.coordinates[1:]
@@ -44,7 +45,7 @@ def _kind(context: Context, hand_over: HandOver) -> tuple[int, int] | None:
     layout = context.decisions.layout(buffer)
     if layout.groups == 1 or context.plan.multicast_of(buffer.name) is not None:
         return None
-    if folds_groups(context, copy.source, layout):
+    if folds_groups(context, copy.source, layout) or eviction_hint(context, copy):
         return None
     return copy.source.buffer.rank, layout.group
 

@@ -10,6 +10,7 @@ from tilegen.ir.affine import divisor_of
 from tilegen.ir.nodes import AtomicTile, Buffer, Copy, For, If, ParallelFor, Persistent, Region
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import Context
+from tilegen.lower.eviction import eviction_hint
 from tilegen.lower.scalar import extent_expression, scalar
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation
@@ -44,6 +45,8 @@ def tensor_map(
     if group is not None:
         extents = (group, *extents[1:], c.operation("/", extents[0], group))
         strides = (*strides, c.mul(group, buffer.dtype.bytes))
+    limits = context.target.tma
+    assert limits is not None
     context.maps[name] = TensorMap(
         parameter=name,
         tensor=buffer.name,
@@ -52,6 +55,7 @@ def tensor_map(
         strides=strides,
         box=box,
         swizzle=swizzle,
+        l2_promotion=limits.l2_promotion_bytes,
         box_values=values,
         packed=buffer.strides is None and group is None,
     )
@@ -183,13 +187,16 @@ def lower_load(context: Context, copy: Copy, barrier: CExpr) -> list[CStmt]:
     extents = shared_tiles.extent_constants(context, buffer)
     shared = context.plan.multicast_of(buffer.name)
     rank = copy.source.buffer.rank
+    hint = eviction_hint(context, copy)
+    suffix = f"_{hint}" if hint else ""
     if shared is None and folds_groups(context, copy.source, layout):
-        context.primitive("tma_load", rank=rank + 1, multicast=False)
+        context.primitive("tma_load", rank=rank + 1, multicast=False, hint=hint)
         whole = _folded(context, copy.source, layout, extents)
         tile = shared_tiles.tile(context, buffer.name)
-        return [Expression(c.call(f"tma_load_{rank + 1}d", tile, whole.map, *whole.coordinates, barrier))]
-    context.primitive("tma_load", rank=rank, multicast=shared is not None)
-    name = f"tma_load_{rank}d" + ("_multicast" if shared is not None else "")
+        called = f"tma_load_{rank + 1}d{suffix}"
+        return [Expression(c.call(called, tile, whole.map, *whole.coordinates, barrier))]
+    context.primitive("tma_load", rank=rank, multicast=shared is not None, hint=hint)
+    name = f"tma_load_{rank}d{suffix}" + ("_multicast" if shared is not None else "")
     extra: tuple[CExpr, ...] = ()
     tile = shared_tiles.tile(context, buffer.name)
     rows: tuple[CExpr, int] | None = None

@@ -103,7 +103,17 @@ def convert(value: CExpr, source: DType, target: DType, dialect: Dialect) -> CEx
         return Operation(
             "!=", value, Literal(0) if source.is_integer else Literal(0.0, dialect.type_name(source))
         )
-    if (_detours(source, dialect) and target != float32) or (_detours(target, dialect) and source != float32):
+    if source.kind == "bool" and target.name == "bfloat16" and dialect.language == "hip":
+        one, zero = (Literal(number, dialect.type_name(target)) for number in (1.0, 0.0))
+        return Ternary(value, one, zero)  # clang 20 crashes on the conversion, also by way of fp32
+    by_float = (
+        source.bits == target.bits == 16 and source.is_float and target.is_float
+    )  # HIP has no other way
+    if (
+        by_float
+        or (_detours(source, dialect) and target != float32)
+        or (_detours(target, dialect) and source != float32)
+    ):
         return convert(convert(value, source, float32, dialect), float32, target, dialect)
     name = dialect.type_name(target)
     return StaticCast(name, value, functional=target.is_integer and " " not in name)

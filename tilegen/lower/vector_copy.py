@@ -5,11 +5,12 @@ from __future__ import annotations
 from tilegen.inference.loops import Access
 from tilegen.ir.expressions import Load
 from tilegen.ir.nodes import AtomicElement, Store
-from tilegen.lower.addresses import as_vector, zero_vector
+from tilegen.lower.addresses import as_vector
 from tilegen.lower.atomic import vector_atomic, vector_update
 from tilegen.lower.element_access import ElementAccess
+from tilegen.lower.eviction import guarded, load_vector, store_vector
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Ternary
+from tilegen.model.expressions import CExpr, Literal
 from tilegen.model.statements import AssignC, CStmt, IfC
 
 
@@ -28,13 +29,10 @@ def vector_copy(access: ElementAccess) -> list[CStmt] | None:
     first = Literal(0)
     if store.kind == "atomic":
         return _atomic(access, store, load)
-    value = _vector(access, load, width, const=True)
     condition = c.conjunction(access.conditions(store, first))
     access.implied = access.conditions(store, first)
-    missing = c.conjunction(access.missing(load, first))
-    if missing is not None:
-        value = Ternary(missing, value, zero_vector(source.dtype, width, access.language.language))
-    moved = AssignC(_vector(access, store, width), value)
+    value = _value(access, load, width, c.conjunction(access.missing(load, first)))
+    moved = _store(access, store, width, value)
     access.context.note_vector(width * source.dtype.bytes, store.buffer, load.buffer)
     return [moved] if condition is None else [IfC(condition, (moved,))]
 
@@ -61,9 +59,23 @@ def _moves(access: ElementAccess, one: Access, width: int) -> bool:
     return access.width(one) == width
 
 
-def _vector(access: ElementAccess, one: Access, width: int, const: bool = False) -> CExpr:
-    element = access.element(one.buffer, one.indices, Literal(0))
-    dtype = one.buffer.dtype
+def _value(access: ElementAccess, one: Access, width: int, inside: CExpr | None) -> CExpr:
+    element, dtype = _first(access, one, width), one.buffer.dtype
+    if access.memory(one.buffer).scope == "global":
+        return load_vector(access.context, access.loop.node, element, dtype, width, inside)
+    value = as_vector(element, dtype, width, access.language.language, const=True)
+    return guarded(value, dtype, width, access.language.language, inside)
+
+
+def _store(access: ElementAccess, one: Access, width: int, value: CExpr) -> CStmt:
+    element = _first(access, one, width)
+    if access.memory(one.buffer).scope == "global":
+        return store_vector(access.context, access.loop.node, element, value, one.buffer.dtype, width)
+    return AssignC(as_vector(element, one.buffer.dtype, width, access.language.language), value)
+
+
+def _first(access: ElementAccess, one: Access, width: int) -> CExpr:
+    """The vector's first element."""
     if access.memory(one.buffer).scope == "fragment":
-        access.context.align(one.buffer.name, width * dtype.bytes)
-    return as_vector(element, dtype, width, access.language.language, const)
+        access.context.align(one.buffer.name, width * one.buffer.dtype.bytes)
+    return access.element(one.buffer, one.indices, Literal(0))

@@ -46,7 +46,8 @@ class StaticAssert:
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """A TMA descriptor: `extents` and `strides` (bytes, of dimensions 1…) are expressions over extent names,
-    fastest dimension first; `box` in elements; `swizzle` in bytes (0 for none)."""
+    fastest dimension first; `box` in elements; `swizzle` in bytes (0 for none); `l2_promotion` what L2 reads at
+    once from memory, in bytes (0: as asked)."""
 
     parameter: str  # the kernel parameter
     tensor: str
@@ -55,6 +56,7 @@ class TensorMap:
     strides: tuple[CExpr, ...]
     box: tuple[CExpr, ...]  # named constants where they exist
     swizzle: int
+    l2_promotion: int
     box_values: tuple[int, ...] = ()
     packed: bool = False  # the strides are those of a row-major tensor of these extents
 
@@ -119,10 +121,13 @@ class BufferRow:
 class Launch:
     grid: tuple[CExpr, CExpr, CExpr]  # over extents, constants, `multiprocessors` and `clusters`
     grid_text: str  # as the header says it
+    grid_limits: tuple[int, ...]  # blocks along each axis
+    grid_threads: int  # blocks times threads along an axis; 0: no limit
     block: int
     block_text: str
     cluster: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
+    asks_for_shared: bool = False  # of dynamic shared memory: more than a launch has without asking
     registers_text: str = ""
     min_blocks: int = 1
     uses_multiprocessors: bool = False

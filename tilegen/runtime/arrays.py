@@ -273,7 +273,7 @@ class TorchFramework:
         host = array.detach().cpu()
         dtype = numpy_dtype(torch_dtype_name(array.dtype))
         bits = {1: self._torch.uint8, 2: self._torch.int16}.get(host.element_size())
-        if bits is None or dtype.isbuiltin == 1:
+        if bits is None or dtype.isbuiltin != 2:
             values: numpy.ndarray[Any, Any] = host.numpy()
             return values
         # NumPy has no such type of its own (bfloat16, fp8): the bits go over as integers.
@@ -281,7 +281,7 @@ class TorchFramework:
         return raw.view(dtype)
 
     def from_numpy(self, array: numpy.ndarray[Any, Any]) -> Any:
-        if array.dtype.isbuiltin == 1:
+        if array.dtype.isbuiltin != 2:
             return self._torch.from_numpy(array)
         bits = numpy.dtype({1: "uint8", 2: "int16"}[array.dtype.itemsize])
         return self._torch.from_numpy(array.view(bits)).view(getattr(self._torch, array.dtype.name))

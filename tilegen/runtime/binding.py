@@ -1,70 +1,16 @@
-"""Holds a call's arrays against the manifest: solves the extents, checks the contract, evaluates the launch."""
+"""Holds a call's arrays against the manifest: solves the extents and checks the contract."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-import numpy
-
-from tilegen.formula import compile_formulas, formula_names
-from tilegen.manifest import Manifest, PointerParameter, ScalarParameter, Tensor, TensorMapParameter
-from tilegen.runtime.arrays import ArrayFacts, is_row_major, numpy_dtype, row_major_bytes
+from tilegen.formula import evaluate, formula_names
+from tilegen.manifest import Manifest, Tensor
+from tilegen.runtime.arrays import ArrayFacts, is_row_major
 from tilegen.runtime.errors import ArgumentError
-from tilegen.runtime.launch import BoundCall, LiveScalarSlot, PointerSlot, ScalarSlot, Slot, TensorMapSlot
-from tilegen.runtime.tensor_map import TensorMapRecipe
-
-Scalar = int | float | bool
-
-
-def as_number(name: str, value: object) -> Scalar:
-    """A call's value for a scalar parameter as a Python number.
-
-    Raises:
-        ArgumentError: if it is none.
-    """
-    if isinstance(value, numpy.generic):
-        value = value.item()
-    if not isinstance(value, int | float):
-        raise ArgumentError(name, "a number", repr(value), "pass a Python number, such as array.item()")
-    return value
-
-
-def check_scalar(name: str, dtype: str, value: Scalar) -> None:
-    """Raises ArgumentError for a number that an argument's element type cannot hold."""
-    kind = numpy_dtype(dtype)
-    if kind.kind in "iu":
-        if not isinstance(value, int):
-            raise ArgumentError(name, f"an integer ({dtype})", repr(value), "round it yourself")
-        limits = numpy.iinfo(kind)
-        if not limits.min <= value <= limits.max:
-            raise ArgumentError(
-                name, f"an integer that {dtype} holds", f"{value:,}", "declare the argument with a wider type"
-            )
-    elif isinstance(value, int):
-        try:
-            float(value)
-        except OverflowError:
-            raise ArgumentError(
-                name, f"a number ({dtype})", "an integer beyond all floats", "pass a float"
-            ) from None
-
-
-def whole_numbers(scalars: Sequence[Scalar]) -> tuple[int | None, ...]:
-    """What of a call's scalars may decide its launch: integers, each at its place."""
-    return tuple(scalar if isinstance(scalar, int) else None for scalar in scalars)
-
-
-@dataclass(frozen=True, slots=True)
-class Apart:
-    """Two arrays of a call, the first one written, that must not share memory: their names, their places among the
-    call's addresses and their sizes in bytes."""
-
-    names: tuple[str, str]
-    places: tuple[int, int]
-    sizes: tuple[int, int]
+from tilegen.runtime.scalars import Scalar, check_scalar
 
 
 class ContractError(ArgumentError):
@@ -77,78 +23,6 @@ class Shapes:
 
     extents: Mapping[str, int]
     tensors: tuple[tuple[int, ...], ...]
-
-
-def allocated(manifest: Manifest) -> tuple[int, ...]:
-    """The positions of the tensors that a call makes and returns, in return order."""
-    positions = {tensor.name: position for position, tensor in enumerate(manifest.tensors)}
-    return tuple(
-        positions[name] for name in manifest.outputs if manifest.tensors[positions[name]].role == "output"
-    )
-
-
-def supplied(manifest: Manifest) -> tuple[int, ...]:
-    """The positions of the tensors that the caller passes, in launch order."""
-    other = {*allocated(manifest), *scratch(manifest)}
-    return tuple(position for position in range(len(manifest.tensors)) if position not in other)
-
-
-def scratch(manifest: Manifest) -> tuple[int, ...]:
-    """The positions of the tensors that a call makes for the kernel alone."""
-    return tuple(p for p, tensor in enumerate(manifest.tensors) if tensor.role == "scratch")
-
-
-def check_count(manifest: Manifest, positions: Sequence[int], given: int) -> None:
-    """Raises ArgumentError unless as many arrays are given as there are positions to fill."""
-    if given != len(positions):
-        names = ", ".join(manifest.tensors[position].name for position in positions)
-        count = f"{len(positions)} array{'' if len(positions) == 1 else 's'}"
-        numbers = ", ".join(f"{scalar.keyword}=…" for scalar in manifest.scalars)
-        remedy = "pass the arrays in the program's order" + (
-            f", numbers by name: {numbers}" if numbers else ""
-        )
-        raise ArgumentError("list", f"{count} ({names})", f"{given}", remedy)
-
-
-def arrays_apart(
-    manifest: Manifest, facts: Mapping[int, ArrayFacts], places: Mapping[int, int]
-) -> tuple[Apart, ...]:
-    """The pairs of given arrays that the kernel takes to be apart: what it writes, and everything else.
-
-    `facts` and `places` are by position in `manifest.tensors`.
-    """
-    sizes = {position: _span(array) for position, array in facts.items()}
-    pairs = []
-    for written in facts:
-        if manifest.tensors[written].role == "input":
-            continue
-        for other in facts:
-            if other == written or (manifest.tensors[other].role != "input" and other < written):
-                continue
-            names = manifest.tensors[written].name, manifest.tensors[other].name
-            pairs.append(Apart(names, (places[written], places[other]), (sizes[written], sizes[other])))
-    return tuple(pairs)
-
-
-def check_apart(pairs: Sequence[Apart], addresses: Sequence[int]) -> None:
-    """Raises ArgumentError where two such arrays share memory."""
-    for pair in pairs:
-        first, second = addresses[pair.places[0]], addresses[pair.places[1]]
-        if first < second + pair.sizes[1] and second < first + pair.sizes[0]:
-            raise ArgumentError(
-                pair.names[0],
-                f"memory that {pair.names[1]} does not use",
-                "arrays that overlap",
-                "pass a copy of one of them: a tensor that is written overlaps no other",
-            )
-
-
-def _span(array: ArrayFacts) -> int:
-    """The bytes from an array's first element to the end of its last one."""
-    if 0 in array.shape:
-        return 0
-    last = sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True))
-    return (1 + last) * numpy_dtype(array.dtype).itemsize
 
 
 def bind_shapes(manifest: Manifest, facts: Mapping[int, ArrayFacts], scalars: Mapping[str, Scalar]) -> Shapes:
@@ -189,7 +63,7 @@ def _bound_shapes(
     for position, array in facts.items():
         _check_layout(manifest.tensors[position], array, environment)
     for requirement in manifest.requirements:
-        if not _evaluate((requirement.condition,), environment)[0]:
+        if not evaluate((requirement.condition,), environment)[0]:
             names = formula_names(requirement.condition)
             known = ", ".join(f"{name} = {environment[name]}" for name in names)
             fixed = ", ".join(f"'{name}': {environment[name]}" for name in names)
@@ -200,90 +74,10 @@ def _bound_shapes(
                 f"pad the array, or emit the kernel for these shapes: emit(dims={{{fixed}}})",
             )
     shapes = tuple(
-        facts[position].shape if position in facts else _evaluate(tensor.shape, environment)
+        facts[position].shape if position in facts else evaluate(tensor.shape, environment)
         for position, tensor in enumerate(manifest.tensors)
     )
     return Shapes(extents, shapes)
-
-
-def bind_call(
-    manifest: Manifest,
-    shapes: Shapes,
-    scalars: Mapping[str, Scalar],
-    multiprocessors: int,
-    clusters: Callable[[], int] = lambda: 0,
-) -> BoundCall:
-    """The launch for these shapes: grid, block, shared memory and the kernel's parameters. `clusters` counts those that
-    the device runs at once; it is asked where the grid is made of them."""
-    environment = {**shapes.extents, **scalars, "multiprocessors": multiprocessors}
-    if any("clusters" in formula_names(extent) for extent in manifest.grid):
-        environment["clusters"] = clusters()
-    sizes = [
-        (position, row_major_bytes(shapes.tensors[position], tensor.dtype))
-        for position, tensor in enumerate(manifest.tensors)
-        if tensor.zeroed
-    ]
-    zeroed = tuple((position, size) for position, size in sizes if size)
-    grid_x, grid_y, grid_z = _evaluate(manifest.grid, environment)
-    if min(grid_x, grid_y, grid_z) <= 0:
-        return BoundCall((0, 0, 0), manifest.block, 0, (), zeroed)  # no block has anything to do
-    positions = {tensor.name: position for position, tensor in enumerate(manifest.tensors)}
-    names = [scalar.name for scalar in manifest.scalars]
-    slots: list[Slot] = []
-    for parameter in manifest.parameters:
-        match parameter:
-            case PointerParameter():
-                slots.append(PointerSlot(positions[parameter.tensor]))
-            case TensorMapParameter():
-                recipe = _recipe(parameter, environment)
-                slots.append(TensorMapSlot(positions[parameter.tensor], recipe))
-            case ScalarParameter():
-                slots.append(_scalar_slot(parameter, names, environment))
-    # On HIP the kernel declares its LDS itself; shared_bytes only reports it.
-    dynamic = manifest.shared_bytes if manifest.language == "cuda" else 0
-    return BoundCall((grid_x, grid_y, grid_z), manifest.block, dynamic, tuple(slots), zeroed)
-
-
-def _recipe(parameter: TensorMapParameter, environment: Mapping[str, Scalar]) -> TensorMapRecipe:
-    return TensorMapRecipe(
-        parameter.tensor,
-        parameter.dtype,
-        _evaluate(parameter.extents, environment),
-        _evaluate(parameter.strides_bytes, environment),
-        parameter.box,
-        parameter.swizzle,
-    )
-
-
-def _scalar_slot(
-    parameter: ScalarParameter, names: Sequence[str], environment: Mapping[str, Scalar]
-) -> ScalarSlot | LiveScalarSlot:
-    """A user's scalar is filled in at each launch; a formula over extents is known now."""
-    dtype = numpy_dtype(parameter.dtype)
-    if parameter.value in names:
-        return LiveScalarSlot(names.index(parameter.value), dtype.name)
-    (value,) = _evaluate((parameter.value,), environment)
-    if dtype.kind in "iu" and not numpy.iinfo(dtype).min <= value <= numpy.iinfo(dtype).max:
-        raise ArgumentError(
-            parameter.name,
-            f"an extent that {dtype.name} holds",
-            f"{value:,}",
-            "give the tensors more axes, or declare the extent as T.dynamic(name, 'int64')",
-        )
-    return ScalarSlot(numpy.asarray(value, dtype).tobytes())
-
-
-@lru_cache(maxsize=4096)
-def _compiled(formulas: tuple[str, ...]) -> tuple[tuple[str, ...], object]:
-    names = tuple(dict.fromkeys(name for formula in formulas for name in formula_names(formula)))
-    return names, compile_formulas(formulas, names)
-
-
-def _evaluate(formulas: tuple[str, ...], environment: Mapping[str, Scalar]) -> tuple[int, ...]:
-    names, function = _compiled(formulas)
-    assert callable(function)
-    values: tuple[int, ...] = function(*(environment[name] for name in names))
-    return values
 
 
 def _environment(
@@ -358,7 +152,7 @@ def _solve_strides(tensor: Tensor, array: ArrayFacts, extents: dict[str, int]) -
 
 
 def _check_layout(tensor: Tensor, array: ArrayFacts, environment: Mapping[str, Scalar]) -> None:
-    shape = _evaluate(tensor.shape, environment)
+    shape = evaluate(tensor.shape, environment)
     if shape != tuple(array.shape):
         raise ArgumentError(
             tensor.name,
@@ -375,7 +169,7 @@ def _check_layout(tensor: Tensor, array: ArrayFacts, environment: Mapping[str, S
                 "pass a contiguous copy, or emit the kernel for these strides",
             )
     else:
-        strides = _evaluate(tensor.strides, environment)
+        strides = evaluate(tensor.strides, environment)
         wrong = [a for a, extent in enumerate(shape) if extent > 1 and strides[a] != array.strides[a]]
         if wrong:
             raise ArgumentError(

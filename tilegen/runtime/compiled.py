@@ -6,33 +6,32 @@ import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from tilegen.manifest import Manifest
-from tilegen.runtime.arrays import ArrayFacts, Framework, facts_of, framework_of, numpy_dtype
-from tilegen.runtime.binding import (
+from tilegen.runtime.arguments import (
     Apart,
-    Scalar,
     allocated,
     arrays_apart,
-    as_number,
-    bind_call,
-    bind_shapes,
     check_apart,
     check_count,
     scratch,
     supplied,
-    whole_numbers,
 )
+from tilegen.runtime.arrays import ArrayFacts, Framework, facts_of, framework_of, numpy_dtype
+from tilegen.runtime.binding import bind_shapes
 from tilegen.runtime.compilation import Backend, Image, compile_image, for_capability
 from tilegen.runtime.device_api import cuda_api
 from tilegen.runtime.errors import ArgumentError
 from tilegen.runtime.launch import Launcher
 from tilegen.runtime.loading import CurrentDevice, LoadedKernel, load
+from tilegen.runtime.parameters import bind_call
 from tilegen.runtime.profiler import Profiler, TensorSupplyType
+from tilegen.runtime.scalars import Scalar, as_number, whole_numbers
 from tilegen.target import Target
 
 _CALL_LIMIT = 4096
+_Prepared = TypeVar("_Prepared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +145,13 @@ _CURRENT = CurrentDevice()
 def as_outputs(out: Any) -> Sequence[Any]:
     """The `out` of a call as a sequence: nothing, one array, or several."""
     return () if out is None else out if isinstance(out, (tuple, list)) else (out,)
+
+
+def remember(calls: dict[Any, _Prepared], lookup: Any, prepared: _Prepared) -> None:
+    """Keeps a prepared call; all are forgotten when there are too many."""
+    if len(calls) >= _CALL_LIMIT:
+        calls.clear()
+    calls[lookup] = prepared
 
 
 def probe_all(arrays: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[int], list[Hashable]]:
@@ -263,9 +269,7 @@ class CompiledKernel:
         prepared = self._calls.get(lookup)
         if prepared is None:
             prepared = self.prepare(arrays, outputs, values)
-            if len(self._calls) >= _CALL_LIMIT:
-                self._calls.clear()
-            self._calls[lookup] = prepared
+            remember(self._calls, lookup, prepared)
         return prepared.run(arrays, pointers, outputs, values, stream)
 
     def scalar_values(self, scalars: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
@@ -300,23 +304,7 @@ class CompiledKernel:
         self, arrays: Sequence[Any], outputs: Sequence[Any], scalars: Mapping[str, Scalar]
     ) -> PreparedCall:
         manifest = self.manifest
-        check_count(manifest, self._supplied, len(arrays))
-        if outputs:
-            check_count(manifest, self._allocated, len(outputs))
-        facts: dict[int, ArrayFacts] = {}
-        given = (*self._supplied, *(self._allocated if outputs else ()))
-        for position, array in zip(given, (*arrays, *outputs), strict=True):
-            name = manifest.tensors[position].name
-            facts[position] = facts_of(array, name)
-            if not facts[position].on_gpu:
-                raise ArgumentError(
-                    name,
-                    "an array in GPU memory",
-                    f"a {facts[position].framework} array in host memory",
-                    "move it to the GPU, or call the @tilegen.jit function, which emulates host arrays",
-                )
-        if not facts:
-            raise ArgumentError("list", "at least one array", "none", "pass out=, or inputs")
+        facts = self._facts(arrays, outputs)
         shapes = bind_shapes(manifest, facts, scalars)
         device = next(iter(facts.values())).device_index
         loaded = self._load(device)
@@ -347,10 +335,38 @@ class CompiledKernel:
             current=_CURRENT,
         )
 
+    def _facts(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> dict[int, ArrayFacts]:
+        """What is known of a call's arrays, by their position among the kernel's tensors.
+
+        Raises:
+            ArgumentError: too few or too many, none at all, or one in host memory.
+        """
+        manifest = self.manifest
+        check_count(manifest, self._supplied, len(arrays))
+        if outputs:
+            check_count(manifest, self._allocated, len(outputs))
+        facts: dict[int, ArrayFacts] = {}
+        given = (*self._supplied, *(self._allocated if outputs else ()))
+        for position, array in zip(given, (*arrays, *outputs), strict=True):
+            name = manifest.tensors[position].name
+            facts[position] = facts_of(array, name)
+            if not facts[position].on_gpu:
+                raise ArgumentError(
+                    name,
+                    "an array in GPU memory",
+                    f"a {facts[position].framework} array in host memory",
+                    "move it to the GPU, or call the @tilegen.jit function, which emulates host arrays",
+                )
+        if not facts:
+            raise ArgumentError("list", "at least one array", "none", "pass out=, or inputs")
+        return facts
+
     def _load(self, device: int) -> LoadedKernel:
         if device not in self._loaded:
             dynamic = self.manifest.shared_bytes if self.manifest.language == "cuda" else 0
-            self._loaded[device] = load(self._image_for(device), self.manifest.kernel, dynamic, device)
+            unasked = self.target.limits.static_shared_bytes
+            image = self._image_for(device)
+            self._loaded[device] = load(image, self.manifest.kernel, dynamic, device, unasked)
         return self._loaded[device]
 
     def _image_for(self, device: int) -> Image:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, Protocol
@@ -123,34 +124,21 @@ class _LaunchConfig(ctypes.Structure):
 _CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 
 
-class CudaApi:
-    """libcuda. Assumes that a context is current, as CuPy and torch leave it."""
+class _Driver(ABC):
+    """What both vendors' calls have in common once they are bound; the numbers of HIP's function attributes are
+    CUDA's."""
 
-    platform: Platform = "cuda"
-
-    def __init__(self) -> None:
-        library = _Library(_CUDA_LIBRARIES, "NVIDIA's driver library")
-        self._library = library
-        self._launch = library.bind("cuLaunchKernel", *_LAUNCH_TYPES)
-        self._memset = library.bind("cuMemsetD8Async", ctypes.c_uint64, ctypes.c_ubyte, _SIZE, _POINTER)
-        self._capturing = library.bind("cuStreamIsCapturing", _POINTER, _INT_POINTER)
-        self._get_attribute = library.bind("cuFuncGetAttribute", _INT_POINTER, _INT, _POINTER)
-        self._set_attribute = library.bind("cuFuncSetAttribute", _POINTER, _INT, _INT)
-        self._device_attribute = library.bind("cuDeviceGetAttribute", _INT_POINTER, _INT, _INT)
-        self._error_name = library.bind("cuGetErrorName", _INT, ctypes.POINTER(ctypes.c_char_p))
-        self._encode: Any = None
-        self.check(library.bind("cuInit", _UINT)(0), "initialising the driver")
+    _launch: Any
+    _memset: Any
+    _capturing: Any
+    _get_attribute: Any
+    _device_attribute: Any
 
     def launch_entry(self) -> Any:
         return self._launch
 
-    def check(self, status: int, what: str) -> None:
-        if status == 0:
-            return
-        name = ctypes.c_char_p()
-        self._error_name(status, ctypes.byref(name))
-        text = name.value.decode() if name.value else "unknown error"
-        raise DeviceError(f"{what} failed: {text} ({status})")
+    @abstractmethod
+    def check(self, status: int, what: str) -> None: ...
 
     def memset_async(self, pointer: int, value: int, count: int, stream: int) -> None:
         self.check(self._memset(pointer, value, count, stream), "zeroing an output")
@@ -170,17 +158,44 @@ class CudaApi:
         )
         return value.value
 
-    def set_dynamic_shared_limit(self, function: int, limit: int) -> None:
-        # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self.check(
-            self._set_attribute(function, 8, limit), f"raising the shared-memory limit to {limit} bytes"
-        )
-
     def device_attribute(self, number: int, device: int) -> int:
         value = ctypes.c_int()
         status = self._device_attribute(ctypes.byref(value), number, device)
         self.check(status, "reading a device's attributes")
         return value.value
+
+
+class CudaApi(_Driver):
+    """libcuda. Assumes that a context is current, as CuPy and torch leave it."""
+
+    platform: Platform = "cuda"
+
+    def __init__(self) -> None:
+        library = _Library(_CUDA_LIBRARIES, "NVIDIA's driver library")
+        self._library = library
+        self._launch = library.bind("cuLaunchKernel", *_LAUNCH_TYPES)
+        self._memset = library.bind("cuMemsetD8Async", ctypes.c_uint64, ctypes.c_ubyte, _SIZE, _POINTER)
+        self._capturing = library.bind("cuStreamIsCapturing", _POINTER, _INT_POINTER)
+        self._get_attribute = library.bind("cuFuncGetAttribute", _INT_POINTER, _INT, _POINTER)
+        self._set_attribute = library.bind("cuFuncSetAttribute", _POINTER, _INT, _INT)
+        self._device_attribute = library.bind("cuDeviceGetAttribute", _INT_POINTER, _INT, _INT)
+        self._error_name = library.bind("cuGetErrorName", _INT, ctypes.POINTER(ctypes.c_char_p))
+        self._encode: Any = None
+        self.check(library.bind("cuInit", _UINT)(0), "initialising the driver")
+
+    def check(self, status: int, what: str) -> None:
+        if status == 0:
+            return
+        name = ctypes.c_char_p()
+        self._error_name(status, ctypes.byref(name))
+        text = name.value.decode() if name.value else "unknown error"
+        raise DeviceError(f"{what} failed: {text} ({status})")
+
+    def set_dynamic_shared_limit(self, function: int, limit: int) -> None:
+        # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.check(
+            self._set_attribute(function, 8, limit), f"raising the shared-memory limit to {limit} bytes"
+        )
 
     def multiprocessors(self, device: int) -> int:
         return self.device_attribute(16, device)  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
@@ -228,7 +243,7 @@ class CudaApi:
         return status
 
 
-class HipApi:
+class HipApi(_Driver):
     """libamdhip64."""
 
     platform: Platform = "hip"
@@ -245,39 +260,15 @@ class HipApi:
         self._error_name.restype = ctypes.c_char_p
         self.check(library.bind("hipInit", _UINT)(0), "initialising the driver")
 
-    def launch_entry(self) -> Any:
-        return self._launch
-
     def check(self, status: int, what: str) -> None:
         if status != 0:
             raise DeviceError(f"{what} failed: {self._error_name(status).decode()} ({status})")
-
-    def memset_async(self, pointer: int, value: int, count: int, stream: int) -> None:
-        self.check(self._memset(pointer, value, count, stream), "zeroing an output")
-
-    def is_capturing(self, stream: int) -> bool:
-        state = ctypes.c_int()
-        return self._capturing(stream, ctypes.byref(state)) == 0 and state.value != 0
-
-    def function_attributes(self, function: int) -> FunctionAttributes:
-        # The numbers of hipFunction_attribute are CUDA's.
-        return FunctionAttributes(*(self._attribute(function, number) for number in (4, 3, 1, 0)))
-
-    def _attribute(self, function: int, number: int) -> int:
-        value = ctypes.c_int()
-        self.check(
-            self._get_attribute(ctypes.byref(value), number, function), "reading a kernel's attributes"
-        )
-        return value.value
 
     def set_dynamic_shared_limit(self, function: int, limit: int) -> None:
         """Nothing to do: all of a compute unit's LDS is available to every kernel."""
 
     def multiprocessors(self, device: int) -> int:
-        value = ctypes.c_int()
-        # hipDeviceAttributeMultiprocessorCount
-        self.check(self._device_attribute(ctypes.byref(value), 63, device), "reading a device's attributes")
-        return value.value
+        return self.device_attribute(63, device)  # hipDeviceAttributeMultiprocessorCount
 
     def resident_clusters(self, function: int, blocks: int, threads: int, shared_bytes: int) -> int:
         raise DeviceError("AMD's devices run no clusters of blocks")

@@ -65,8 +65,11 @@ def compute_capability(device: int) -> str:
     return f"{major}.{minor}"
 
 
-def load(image: Image, kernel: str, dynamic_shared_bytes: int, device: int) -> LoadedKernel:
-    """Loads the image on GPU `device` and raises the kernel's shared-memory limit.
+def load(
+    image: Image, kernel: str, dynamic_shared_bytes: int, device: int, unasked_shared_bytes: int
+) -> LoadedKernel:
+    """Loads the image on GPU `device` and raises the kernel's shared-memory limit where it wants more than the
+    `unasked_shared_bytes` that every kernel may have.
 
     Raises:
         DeviceError: no CuPy, no driver, or an image that the device refuses.
@@ -79,7 +82,7 @@ def load(image: Image, kernel: str, dynamic_shared_bytes: int, device: int) -> L
             raw = cupy.RawModule(path=str(path)).get_function(kernel)
             function = int(raw.kernel.ptr)
             attributes = driver.function_attributes(function)
-            if dynamic_shared_bytes + attributes.static_shared_bytes > 48 * 1024:
+            if dynamic_shared_bytes + attributes.static_shared_bytes > unasked_shared_bytes:
                 driver.set_dynamic_shared_limit(function, dynamic_shared_bytes)
     except cupy.cuda.driver.CUDADriverError as error:
         raise DeviceError(f"loading {kernel} on device {device} failed: {error}") from error

@@ -94,7 +94,7 @@ class Profiler:
         require_gpu(cupy)
         generator = numpy.random.default_rng(self._seed)
         arrays = []
-        from tilegen.runtime.binding import supplied
+        from tilegen.runtime.arguments import supplied
 
         for position in supplied(manifest):
             tensor = manifest.tensors[position]

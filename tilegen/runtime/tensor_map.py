@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tilegen.runtime.errors import ArgumentError
+from tilegen.target import TmaLimits
 
-MAP_BYTES = 128
-_MAP_ALIGNMENT = 64
 _CACHE_LIMIT = 1024
 
 # CUtensorMapDataType
@@ -23,9 +22,7 @@ DATA_TYPES = {
     "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
 }  # fmt: skip
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle, by the span in bytes
-# What L2 reads at once from memory. 256 bytes cost what streams past the caches 3 to 10 % (H200: 16 x 28672 x 8192 at
-# 3.95 and 4.38 TB/s) and give what is read again nothing that can be measured.
-_L2_PROMOTION_128_BYTES = 2
+_L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}  # CUtensorMapL2promotion, by the bytes that L2 reads at once
 
 
 class Encoder(Protocol):
@@ -38,7 +35,8 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TensorMapRecipe:
-    """A tensor map without its address. Fastest dimension first; `strides` are bytes of dimensions 1 and up."""
+    """A tensor map without its address. Fastest dimension first; `strides` are bytes of dimensions 1 and up, `limits`
+    the target's."""
 
     tensor: str
     dtype: str
@@ -46,6 +44,7 @@ class TensorMapRecipe:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int  # bytes: 0, 32, 64 or 128
+    limits: TmaLimits
 
 
 class TensorMapCache:
@@ -75,49 +74,58 @@ def check_recipe(recipe: TensorMapRecipe) -> None:
     Raises:
         ArgumentError: a stride that is no multiple of 16 bytes, an extent over 2³², a box outside 1…256.
     """
+    limits = recipe.limits
     if 0 in recipe.extents:
         return
+    multiple, below = limits.global_stride_multiple, limits.global_stride_limit
     for stride in recipe.strides:
-        if stride % 16 != 0 or not 0 < stride < 1 << 40:
+        if stride % multiple != 0 or not 0 < stride < below:
             raise ArgumentError(
                 recipe.tensor,
-                "strides of a multiple of 16 bytes, below 2**40 (the TMA unit's rule)",
+                f"strides of a multiple of {multiple} bytes, below {_power(below)} (the TMA unit's rule)",
                 f"a stride of {stride} bytes",
                 "pad the tensor's rows, or emit for a target without TMA",
             )
     for extent in recipe.extents:
-        if not 0 <= extent <= 1 << 32:
+        if not 0 <= extent <= limits.global_extent_limit:
             raise ArgumentError(
                 recipe.tensor,
-                "extents up to 2**32 (the TMA unit's rule)",
+                f"extents up to {_power(limits.global_extent_limit)} (the TMA unit's rule)",
                 str(extent),
                 "pass a smaller tensor",
             )
     for extent in recipe.box:
-        if not 1 <= extent <= 256:
+        if not 1 <= extent <= limits.box_extent:
             raise ArgumentError(
                 recipe.tensor,
-                "boxes of 1 to 256 elements an axis (the TMA unit's rule)",
+                f"boxes of 1 to {limits.box_extent} elements an axis (the TMA unit's rule)",
                 str(extent),
                 "use smaller tiles",
             )
 
 
+def _power(limit: int) -> str:
+    """A power of two as people write it."""
+    return f"2**{limit.bit_length() - 1}" if limit & (limit - 1) == 0 else str(limit)
+
+
 def encode(recipe: TensorMapRecipe, pointer: int, driver: Encoder) -> tuple[int, ctypes.Array[ctypes.c_char]]:
-    """The address of the encoded map (64-byte aligned, as the driver wants it) and the memory that holds it.
+    """The address of the encoded map (aligned as the driver wants it) and the memory that holds it.
 
     Raises:
-        ArgumentError: if the address is not aligned to 16 bytes.
+        ArgumentError: if the tensor's address is not aligned to 16 bytes.
         DeviceError: if the driver refuses.
     """
-    memory = ctypes.create_string_buffer(MAP_BYTES + _MAP_ALIGNMENT)
-    address = -(-ctypes.addressof(memory) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+    limits = recipe.limits
+    alignment = limits.descriptor_alignment
+    memory = ctypes.create_string_buffer(limits.descriptor_bytes + alignment)
+    address = -(-ctypes.addressof(memory) // alignment) * alignment
     if 0 in recipe.extents:  # nothing of the tensor will be moved
         return address, memory
-    if pointer % 16 != 0:
+    if pointer % limits.global_alignment != 0:
         raise ArgumentError(
             recipe.tensor,
-            "an address that is a multiple of 16 bytes (the TMA unit's rule)",
+            f"an address that is a multiple of {limits.global_alignment} bytes (the TMA unit's rule)",
             hex(pointer),
             "pass a contiguous copy instead of a view that starts inside another tensor",
         )
@@ -133,7 +141,7 @@ def encode(recipe: TensorMapRecipe, pointer: int, driver: Encoder) -> tuple[int,
         (ctypes.c_uint32 * rank)(*(1,) * rank),
         0,  # CU_TENSOR_MAP_INTERLEAVE_NONE
         _SWIZZLES[recipe.swizzle],
-        _L2_PROMOTION_128_BYTES,
+        _L2_PROMOTIONS[limits.l2_promotion_bytes],
         0,  # CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE: zeros
     )
     driver.check(status, f"encoding the tensor map of {recipe.tensor}")

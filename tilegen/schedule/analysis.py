@@ -15,6 +15,7 @@ from tilegen.ir.nodes import (
     For,
     Gemm,
     If,
+    Kernel,
     LeaveParts,
     ParallelFor,
     Persistent,
@@ -33,6 +34,7 @@ __all__ = [
     "variables",
     "wanted_stages",
     "writes",
+    "written_tensors",
 ]
 
 _STAGES = (
@@ -53,6 +55,13 @@ def stands_in_loop(body: tuple[Stmt, ...], statement: Stmt) -> bool:
         if isinstance(loop, For | Persistent)
         for inner in each_statement(loop.body)
     )
+
+
+def written_tensors(kernel: Kernel) -> set[str]:
+    """Names of the tensors that the kernel writes."""
+    return {
+        buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
+    }
 
 
 def variables(node: object) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from tilegen.ir.nodes import AtomicTile, Copy, For, Rasterisation, Reduce, Stmt
 from tilegen.schedule.clusters import Multicast, cluster_size
 from tilegen.schedule.defer_sums import DeferredSum
 from tilegen.schedule.fold_elements import FoldedElements
+from tilegen.schedule.overlays import Overlay
 from tilegen.schedule.uneven import LongestFirst
 
 PlanKind = Literal["warp_specialised", "multistage", "register_prefetch", "simple"]
@@ -90,6 +91,7 @@ class Plan:
     longest_first: LongestFirst | None = None
     registers: Registers | None = None
     hand_overs: tuple[HandOver, ...] = ()
+    overlays: tuple[Overlay, ...] = ()  # tiles in the place of others that nobody needs any more
     stages: PerNode[For, int] = field(default_factory=PerNode)
     tma: PerNode[Copy, bool] = field(default_factory=PerNode)  # copies that the TMA unit does
     staging: PerNode[Copy | AtomicTile, Staging] = field(default_factory=PerNode)
@@ -104,6 +106,10 @@ class Plan:
     def cluster_size(self) -> int:
         """Blocks in a cluster, 1 without clusters."""
         return cluster_size(self.cluster)
+
+    def overlay_of(self, buffer: str) -> Overlay | None:
+        """What a tile lies over; None where it has a place of its own."""
+        return next((overlay for overlay in self.overlays if overlay.buffer == buffer), None)
 
     def multicast_of(self, buffer: str) -> Multicast | None:
         """How a cluster shares the loads of a tile; None when every block loads its own."""

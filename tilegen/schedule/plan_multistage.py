@@ -15,13 +15,20 @@ from tilegen.inference.loops import as_loop
 from tilegen.inference.vector_access import aligned_elements
 from tilegen.ir.nodes import Copy, For, Kernel, Program
 from tilegen.schedule.add_partials import room_of_partials
-from tilegen.schedule.analysis import each_statement, wanted_stages, writes
+from tilegen.schedule.analysis import each_statement, wanted_stages, written_tensors
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.rasterise import default_rasterisation
-from tilegen.schedule.registers import ADDRESS_REGISTERS, check_sums, fragment_registers, operand_registers
+from tilegen.schedule.registers import (
+    ADDRESS_REGISTERS,
+    check_registers,
+    fragment_registers,
+    operand_registers,
+)
 from tilegen.schedule.run_ahead import bound_to_iteration, bound_to_order
 from tilegen.target import Target
+
+StagedLoop = tuple[For, tuple[Copy, ...]]
 
 
 def plan_multistage(program: Program, target: Target, decisions: Decisions) -> Plan | str:
@@ -29,15 +36,7 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
     if not target.has("cp_async"):
         return ""
     kernel = program.kernel
-    loops: list[tuple[For, tuple[Copy, ...]]] = []
-    reasons: list[str] = []
-    for statement in each_statement(kernel.body):
-        if isinstance(statement, For) and statement.kind == "pipelined" and wanted_stages(statement) >= 2:
-            copies = staged_copies(kernel, statement, decisions)
-            bound = (_bound(kernel, statement, copy, decisions) for copy in _loads(statement))
-            reasons += [reason for reason in bound if reason and reason not in reasons]
-            if copies:
-                loops.append((statement, copies))
+    loops, reasons = _staged_loops(kernel, decisions)
     limit = target.limits.shared_bytes_per_block
     used = _shared_bytes(kernel, decisions, loops)
     if used > limit:
@@ -48,21 +47,9 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
     if not loops:
         return "; ".join(reasons)
     check_threads(program, target)
-    check_sums(program, target, decisions)
+    check_registers(program, target, decisions)
     if used > limit:
-        loop, copies = loops[0]
-        stage = sum(decisions.shared[copy.target.buffer.name].bytes for copy in copies)
-        fitting = wanted_stages(loop) - -(-(used - limit) // stage)
-        remedy = (
-            f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
-        )
-        raise ProgramError(
-            loop.location,
-            f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than {target.name} gives a block "
-            f"({limit:,})",
-            remedy=f"{remedy} ({stage:,} bytes a stage)",
-            related=room_of_partials(kernel),
-        )
+        raise _too_much(kernel, target, decisions, loops[0], used)
     plan = Plan(
         kind="multistage",
         threads=kernel.threads,
@@ -79,7 +66,40 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
     return plan
 
 
-def _shared_bytes(kernel: Kernel, decisions: Decisions, loops: Sequence[tuple[For, tuple[Copy, ...]]]) -> int:
+def _staged_loops(kernel: Kernel, decisions: Decisions) -> tuple[list[StagedLoop], list[str]]:
+    """The loops of several stages with the copies that run ahead in them, and why others do not."""
+    loops: list[StagedLoop] = []
+    reasons: list[str] = []
+    for statement in each_statement(kernel.body):
+        if isinstance(statement, For) and statement.kind == "pipelined" and wanted_stages(statement) >= 2:
+            copies = staged_copies(kernel, statement, decisions)
+            bound = (_bound(kernel, statement, copy, decisions) for copy in _loads(statement))
+            reasons += [reason for reason in bound if reason and reason not in reasons]
+            if copies:
+                loops.append((statement, copies))
+    return loops, reasons
+
+
+def _too_much(
+    kernel: Kernel, target: Target, decisions: Decisions, staged: StagedLoop, used: int
+) -> ProgramError:
+    """The error where the stages that a loop asks for do not fit."""
+    (loop, copies), limit = staged, target.limits.shared_bytes_per_block
+    stage = sum(decisions.shared[copy.target.buffer.name].bytes for copy in copies)
+    fitting = wanted_stages(loop) - -(-(used - limit) // stage)
+    remedy = (
+        f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
+    )
+    return ProgramError(
+        loop.location,
+        f"the kernel needs {used:,} bytes of shared memory, {used - limit:,} more than {target.name} gives a block "
+        f"({limit:,})",
+        remedy=f"{remedy} ({stage:,} bytes a stage)",
+        related=room_of_partials(kernel),
+    )
+
+
+def _shared_bytes(kernel: Kernel, decisions: Decisions, loops: Sequence[StagedLoop]) -> int:
     """Shared memory with rings for what these loops load ahead."""
     rings = {copy.target.buffer.name: wanted_stages(loop) for loop, copies in loops for copy in copies}
     return sum(
@@ -104,9 +124,7 @@ def _loads(loop: For) -> tuple[Copy, ...]:
 def _bound(kernel: Kernel, loop: For, copy: Copy, decisions: Decisions) -> str:
     """Why a copy cannot run ahead of its iteration as cp.async; empty when it can."""
     source, sink = copy.source, copy.target
-    written = {
-        buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
-    }
+    written = written_tensors(kernel)
     no_tile = f"{copy.location.place} loads no tile ahead"
     if source.buffer.name in written:
         return f"{no_tile}: {source.buffer.name} is written by the kernel"

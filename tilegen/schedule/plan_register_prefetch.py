@@ -18,7 +18,7 @@ from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.ranges import integer_ranges
-from tilegen.schedule.registers import check_sums
+from tilegen.schedule.registers import check_registers
 from tilegen.schedule.run_ahead import bound_to_iteration
 from tilegen.schedule.staged_store import stage_stores
 from tilegen.schedule.tile_copy import TileCopy, tile_copy
@@ -36,7 +36,7 @@ def plan_register_prefetch(program: Program, target: Target, decisions: Decision
     if not (target.has("buffer_load") and target.has("mfma")):
         return ""
     check_threads(program, target)
-    check_sums(program, target, decisions)
+    check_registers(program, target, decisions)
     kernel = program.kernel
     plan = Plan(
         kind="register_prefetch",

@@ -10,7 +10,7 @@ from tilegen.schedule.plan import Plan
 from tilegen.schedule.registers import (
     ADDRESS_REGISTERS,
     allotted_registers,
-    check_sums,
+    check_registers,
     live_registers,
     operand_registers,
 )
@@ -29,7 +29,7 @@ def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
     """
     kernel = program.kernel
     check_threads(program, target)
-    check_sums(program, target, decisions)
+    check_registers(program, target, decisions)
     used = sum(decisions.shared[b.name].bytes for b in kernel.allocations if b.scope == "shared")
     limit = target.limits.shared_bytes_per_block
     if used > limit:

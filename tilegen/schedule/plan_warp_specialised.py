@@ -5,11 +5,13 @@ A full barrier a stage tells that bytes have arrived, an empty one that every co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
+from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import (
     Assign,
     Buffer,
@@ -18,7 +20,6 @@ from tilegen.ir.nodes import (
     Gemm,
     If,
     Kernel,
-    LeaveParts,
     Let,
     Persistent,
     Program,
@@ -26,12 +27,22 @@ from tilegen.ir.nodes import (
 )
 from tilegen.schedule.across_tiles import deepened, next_tile, ready
 from tilegen.schedule.add_partials import room_of_partials
-from tilegen.schedule.analysis import each_statement, loaded, reads, variables, wanted_stages, writes
+from tilegen.schedule.analysis import (
+    each_statement,
+    loaded,
+    reads,
+    variables,
+    wanted_stages,
+    writes,
+    written_tensors,
+)
 from tilegen.schedule.clusters import multicasts
+from tilegen.schedule.overlays import Overlay, overlays
 from tilegen.schedule.plan import HandOver, Plan
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.residency import (
     BARRIER_BYTES,
+    SHARED_ALIGNMENT,
     is_persistent,
     loaded_ahead,
     registers_of,
@@ -71,7 +82,8 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
         return (
             f"{kernel.threads} threads leave no room for a producer among {target.limits.threads_per_block}"
         )
-    hand_overs, reasons = _fitting_hand_overs(kernel, found, decisions, target)
+    hand_overs, laid, reasons = _fitting_hand_overs(kernel, found, decisions, target)
+    reasons += _loaded_late(kernel)
     consumers = kernel.threads // warpgroup
     plan = Plan(
         kind="warp_specialised",
@@ -83,12 +95,13 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
         cluster=kernel.cluster,
         rasterisation=kernel.rasterisation or default_rasterisation(kernel, target),
         hand_overs=hand_overs,
+        overlays=laid,
         reasons=reasons,
     )
     for entry in found:
         plan.tma[entry.copy] = True
     plan.multicasts = multicasts(kernel, tuple(entry.copy for entry in found), decisions)
-    used = _shared_bytes(kernel, hand_overs, decisions)
+    used = _shared_bytes(kernel, hand_overs, decisions) - sum(decisions.shared[o.buffer].bytes for o in laid)
     _require_shared(kernel, target, used, hand_overs)
     used += stage_by_tma(program, plan, decisions, target, used)
     plan.blocks_per_multiprocessor = residency(kernel, plan, decisions, target, used)
@@ -120,69 +133,105 @@ def _run_ahead(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target,
 
 def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tuple[list[_Found], list[str]]:
     """Copies from global to shared memory that the producer can do, and why it cannot do the others."""
-    written = {
-        buffer.name for statement in kernel.body for buffer in writes(statement) if buffer.scope == "global"
-    }
-    computed = _computed(kernel, written)
-    found: list[_Found] = []
-    problems: list[str] = []
+    written = written_tensors(kernel)
+    search = _Search(kernel, decisions, target, written, _computed(kernel, written))
+    search.walk(kernel.body, None, "")
+    loads = Counter(entry.copy.target.buffer.name for entry in search.found)
+    for name, count in loads.items():
+        writers = [s for s in each_statement(kernel.body) if any(b.name == name for b in _own_writes(s))]
+        if len(writers) != count or count > 1:
+            search.problems.append(f"{name} is written by more than one statement")
+    return search.found, search.problems
 
-    def walk(statements: tuple[Stmt, ...], loop: For | None, inner: str) -> None:
+
+@dataclass(slots=True)
+class _Search:
+    """The copies that the producer can do, and what is against others. `computed` tells of expressions whether they
+    need what the consumers compute."""
+
+    kernel: Kernel
+    decisions: Decisions
+    target: Target
+    written: set[str]
+    computed: Callable[[object], bool]
+    found: list[_Found] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def walk(self, statements: tuple[Stmt, ...], loop: For | None, inner: str) -> None:
         """`inner` says what stands around the statements, inside of the kernel's body or of the pipelined `loop`."""
         for statement in statements:
             match statement:
                 case Copy(source, sink) if source.buffer.scope == "global" and sink.buffer.scope == "shared":
-                    problem = copy_problem(source, sink, decisions, target)
-                    if source.buffer.name in written:
-                        problem = f"{source.buffer.name} is written by the kernel"
-                    if inner and loop is None:
-                        problem = f"it stands in {inner}"
-                    if loop is not None and not problem:
-                        problem = bound_to_order(loop, statement, kernel) or None
-                    if inner and not problem and _read_outside(kernel, statements, sink.buffer):
-                        problem = f"{sink.buffer.name} is read outside of the statement that it is loaded in"
-                    if computed(source.offsets):
-                        problem = "its position is computed by the consumers"
+                    problem = self._problem(statement, statements, loop, inner)
                     if problem:
-                        problems.append(f"{statement.location.place}: no TMA load, {problem}")
+                        self.problems.append(f"{statement.location.place}: no TMA load, {problem}")
                     else:
-                        found.append(_Found(statement, loop, statements))
+                        self.found.append(_Found(statement, loop, statements))
                 case For():
-                    if computed((statement.start, statement.stop)) and _copies(statement):
-                        problems.append(
+                    if self.computed((statement.start, statement.stop)) and _copies(statement):
+                        self.problems.append(
                             f"line {statement.location.line}: the consumers compute how often tiles are loaded"
                         )
                     outermost = statement.kind == "pipelined" and loop is None and not inner
                     around = "" if outermost else "a loop that is not pipelined"
-                    walk(statement.body, statement if outermost else loop, around)
+                    self.walk(statement.body, statement if outermost else loop, around)
                 case Persistent():
-                    walk(statement.body, loop, inner)
-                case If():
-                    if _copies(statement):
-                        if computed(statement.condition):
-                            problems.append(
-                                f"{statement.location.place}: the consumers compute whether a tile is loaded"
-                            )
-                        last = any(isinstance(s, LeaveParts) for s in statements)
-                        branch = "what only the last block of several does" if last else "a branch"
-                        walk(statement.then, loop, branch)
-                        walk(statement.otherwise, loop, branch)
+                    self.walk(statement.body, loop, inner)
+                case If() if _is_late(statement) and not _pipelines(statement):
+                    pass  # the consumers load what one block of several needs
+                case If() if _copies(statement):
+                    if self.computed(statement.condition):
+                        self.problems.append(
+                            f"{statement.location.place}: the consumers compute whether a tile is loaded"
+                        )
+                    branch = "what only the last block of several does" if _is_late(statement) else "a branch"
+                    self.walk(statement.then, loop, branch)
+                    self.walk(statement.otherwise, loop, branch)
                 case _:
                     pass
 
-    walk(kernel.body, None, "")
-    loads: dict[str, int] = {}
-    for entry in found:
-        loads[entry.copy.target.buffer.name] = loads.get(entry.copy.target.buffer.name, 0) + 1
-    for name, count in loads.items():
-        writers = [s for s in each_statement(kernel.body) if any(b.name == name for b in _own_writes(s))]
-        if len(writers) != count or count > 1:
-            problems.append(f"{name} is written by more than one statement")
-    return found, problems
+    def _problem(self, copy: Copy, block: tuple[Stmt, ...], loop: For | None, inner: str) -> str | None:
+        """Why the producer cannot do a copy that stands in a block."""
+        source, buffer = copy.source, copy.target.buffer
+        if self.computed(source.offsets):
+            return "its position is computed by the consumers"
+        if inner and loop is None:
+            return f"it stands in {inner}"
+        if source.buffer.name in self.written:
+            return f"{source.buffer.name} is written by the kernel"
+        problem = copy_problem(source, copy.target, self.decisions, self.target)
+        if not problem and loop is not None:
+            problem = bound_to_order(loop, copy, self.kernel)
+        if not problem and inner and _read_outside(self.kernel, block, buffer):
+            problem = f"{buffer.name} is read outside of the statement that it is loaded in"
+        return problem or None
+
+
+def _loaded_late(kernel: Kernel) -> list[str]:
+    """What the header says of tiles that the consumers load."""
+    branches = [s for s in each_statement(kernel.body) if isinstance(s, If) and _is_late(s)]
+    late = [s for s in each_statement(tuple(branches)) if isinstance(s, Copy) and _is_load(s)]
+    return [
+        f"{copy.location.place}: {copy.target.buffer.name} is loaded by the consumers, as the last block of several "
+        "alone needs it"
+        for copy in late
+    ]
 
 
 def _copies(statement: Stmt) -> bool:
     return any(isinstance(s, Copy) for s in each_statement((statement,)))
+
+
+def _is_late(statement: If) -> bool:
+    """Whether a branch is what stands behind T.sum_blocks."""
+    return isinstance(statement.condition, Var) and statement.condition.role == "last"
+
+
+def _pipelines(statement: Stmt) -> bool:
+    """Whether a pipelined loop in a statement loads tiles."""
+    return any(
+        isinstance(s, For) and s.kind == "pipelined" and _copies(s) for s in each_statement((statement,))
+    )
 
 
 def _computed(kernel: Kernel, written: set[str]) -> Callable[[object], bool]:
@@ -218,15 +267,27 @@ def _own_writes(statement: Stmt) -> tuple[Buffer, ...]:
 
 def _fitting_hand_overs(
     kernel: Kernel, found: list[_Found], decisions: Decisions, target: Target
-) -> tuple[tuple[HandOver, ...], list[str]]:
-    """The hand-overs, with one stage for loops that leave the number open where more do not fit, and why so."""
+) -> tuple[tuple[HandOver, ...], tuple[Overlay, ...], list[str]]:
+    """The hand-overs and the tiles that lie over their rings; one stage for loops that leave the number open where more
+    do not fit, and why so."""
     hand_overs = _hand_overs(kernel, found, decisions)
-    if rounded(_shared_bytes(kernel, hand_overs, decisions)) <= target.limits.shared_bytes_per_block:
-        return hand_overs, []
+    limit = target.limits.shared_bytes_per_block
+
+    def laid(chosen: tuple[HandOver, ...]) -> tuple[Overlay, ...]:
+        stages = {
+            name: (h.loop.var.name if h.loop is not None else "", h.stages)
+            for h in chosen
+            for name in h.buffers
+        }
+        room = limit // SHARED_ALIGNMENT * SHARED_ALIGNMENT
+        return overlays(kernel, stages, decisions, _shared_bytes(kernel, chosen, decisions) - room)
+
+    if rounded(_shared_bytes(kernel, hand_overs, decisions)) <= limit or laid(hand_overs):
+        return hand_overs, laid(hand_overs), []
     open_loops = {h.loop.var.name: None for h in hand_overs if h.loop and h.loop.num_stages is None}
     reasons = [f"loop {name}: one stage, two do not fit in shared memory" for name in open_loops]
-    single = (replace(h, stages=1) if h.loop and h.loop.num_stages is None else h for h in hand_overs)
-    return tuple(single), reasons
+    single = tuple(replace(h, stages=1) if h.loop and h.loop.num_stages is None else h for h in hand_overs)
+    return single, laid(single), reasons
 
 
 def _hand_overs(kernel: Kernel, found: list[_Found], decisions: Decisions) -> tuple[HandOver, ...]:

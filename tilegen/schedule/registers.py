@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from operator import is_
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
+from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, ParallelFor, Persistent, Program, Reduce, Stmt
 from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.schedule.fold_elements import FoldedElements, fold_elements
+from tilegen.schedule.plan import Plan
 from tilegen.target import Target
 
 ADDRESS_REGISTERS = (
     62  # addresses, bounds and counters of a loop of loads and ldmatrix, as nvcc 13 allots them
 )
-_PARTITIONS = 4  # of a CUDA multiprocessor, each with its warp scheduler and its registers
+_SPARE = 16  # registers that a thread needs beside a fragment in any case
 
 
 def fragment_registers(kernel: Kernel, decisions: Decisions) -> int:
@@ -31,15 +35,29 @@ def _registers(buffer: Buffer, decisions: Decisions) -> int:
 
 
 def live_registers(
-    kernel: Kernel, decisions: Decisions, counts: Callable[[Buffer], bool] = lambda buffer: True
+    kernel: Kernel,
+    decisions: Decisions,
+    counts: Callable[[Buffer], bool] = lambda buffer: True,
+    widened: bool = True,
 ) -> int:
-    """32-bit registers a thread for the fragments that are alive together, at the statement where they are most.
+    """32-bit registers a thread for the fragments that are alive together, at the statement where they are most, as
+    `registers_at` counts them."""
+    return max((count for _, count in registers_at(kernel, decisions, counts, widened)), default=0)
+
+
+def registers_at(
+    kernel: Kernel,
+    decisions: Decisions,
+    counts: Callable[[Buffer], bool] = lambda buffer: True,
+    widened: bool = True,
+) -> list[tuple[Stmt, int]]:
+    """32-bit registers a thread for the fragments that are alive at each statement that holds no others.
 
     A fragment lives from the first statement that mentions it to the last one, and to the end of a loop that mentions
     it as well. One that passes from an element-wise statement to the next statement takes none: its elements are used
     one by one as they are computed; nor does one whose elements a reduction computes itself. A narrow one that several
-    statements compute with takes whole registers, since compilers keep what they have converted. A reduction that adds
-    to what its target holds has partial results beside it. Only buffers that `counts` count.
+    statements compute with takes whole registers, if `widened`, since compilers keep what they have converted. A
+    reduction that adds to what its target holds has partial results beside it. Only buffers that `counts` count.
     """
     folded = fold_elements(kernel, decisions)
     spans: dict[str, tuple[int, int]] = {}
@@ -53,46 +71,73 @@ def live_registers(
         for buffer in _operands(leaf, folded)
     ]
     for buffer in kernel.allocations:
-        if sizes.get(buffer.name) and buffer.dtype.is_float and computing.count(buffer) > 1:
+        if widened and sizes.get(buffer.name) and computing.count(buffer) > 1:
             sizes[buffer.name] = max(sizes[buffer.name], decisions.fragments[buffer.name].register_count)
     for name, (first, last) in spans.items():
         passed = isinstance(leaves[first], ParallelFor) and isinstance(leaves[last], ParallelFor | Reduce)
         if last == first + 1 and passed:
             sizes[name] = 0
-    return max(
+    return [
         (
+            leaf,
             sum(sizes.get(name, 0) for name, (first, last) in spans.items() if first <= at <= last)
-            + _partial_results(leaf, decisions)
-            for at, leaf in enumerate(leaves)
-        ),
-        default=0,
-    )
+            + _partial_results(leaf, decisions),
+        )
+        for at, leaf in enumerate(leaves)
+    ]
 
 
 def allotted_registers(target: Target, threads: int) -> int:
-    """Registers a thread at most where so many threads share a multiprocessor: each of its partitions has as many
+    """Registers a thread at most where so many threads share a multiprocessor: each of its schedulers has as many
     registers, and whole warps."""
     limits = target.limits
-    warps = -(-threads // (_PARTITIONS * limits.warp_size))
-    registers = limits.registers_per_multiprocessor // _PARTITIONS
+    parts = limits.schedulers_per_multiprocessor
+    warps = -(-threads // (parts * limits.warp_size))
+    registers = limits.registers_per_multiprocessor // parts
     share = registers // (warps * limits.warp_size) // limits.register_granularity
     return min(share * limits.register_granularity, limits.registers_per_thread)
 
 
-def check_sums(program: Program, target: Target, decisions: Decisions) -> None:
-    """Raises ProgramError where the sums of gemms that are alive together are more than a thread's registers: each
-    iteration would read and write them all in memory."""
+def registers_of_thread(plan: Plan, target: Target) -> int:
+    """Registers at most of a thread that computes."""
+    if plan.registers is not None:
+        return plan.registers.consumer
+    return allotted_registers(target, plan.threads * plan.blocks_per_multiprocessor)
+
+
+def check_registers(program: Program, target: Target, decisions: Decisions) -> None:
+    """Raises ProgramError where the sums of gemms that are alive together, or one fragment alone, are more than a
+    thread's registers: each use would read and write them in memory."""
     kernel = program.kernel
     sums = {gemm.c.buffer for gemm in each_statement(kernel.body) if isinstance(gemm, Gemm)}
-    wanted = live_registers(kernel, decisions, lambda buffer: buffer in sums)
     limit = allotted_registers(target, kernel.threads)
+    wanted = live_registers(kernel, decisions, lambda buffer: buffer in sums)
     if wanted > limit:
-        raise ProgramError(
-            kernel.location,
-            f"the sums of gemms take {wanted} registers a thread, but a thread has {limit} on {target.name} where "
-            f"{kernel.threads} share a block",
-            remedy=f"use more threads (threads={kernel.threads * 2}) or a smaller tile",
-        )
+        raise _too_many(kernel, target, kernel.location, "the sums of gemms take", wanted, limit)
+    for fragment in kernel.allocations:
+        if _registers(fragment, decisions) <= limit:
+            continue
+        wanted = live_registers(kernel, decisions, partial(is_, fragment), widened=False)
+        if wanted > limit:
+            raise _too_many(kernel, target, fragment.location, f"{fragment.name} takes", wanted, limit)
+
+
+def _too_many(
+    kernel: Kernel, target: Target, location: Location, takes: str, wanted: int, limit: int
+) -> ProgramError:
+    most, threads = target.limits.threads_per_block, 2 * kernel.threads
+    while threads <= most and wanted * kernel.threads // threads + _SPARE > allotted_registers(
+        target, threads
+    ):
+        threads *= 2
+    return ProgramError(
+        location,
+        f"{takes} {wanted} registers a thread, but a thread has {limit} on {target.name} where {kernel.threads} share "
+        "a block",
+        remedy=f"use more threads (threads={threads}) or a smaller tile"
+        if threads <= most
+        else "use a smaller tile",
+    )
 
 
 def _partial_results(statement: Stmt, decisions: Decisions) -> int:

@@ -20,7 +20,6 @@ from tilegen.target import Target
 BARRIER_BYTES = 8
 SHARED_ALIGNMENT = 1024
 PRODUCER_REGISTERS = 40  # a loop of TMA loads with its tile coordinates; nvcc spills under 32
-MOST_RESIDENT = 2  # blocks a multiprocessor; three and four of smaller shares were no faster on the H200
 OVERHEAD_REGISTERS = 40  # addresses, loop counters and descriptors of a consumer
 LEAST_OVERHEAD = 20  # of them, those that are alive at once
 
@@ -31,13 +30,14 @@ def rounded(used: int) -> int:
 
 
 def residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
-    """As many blocks a multiprocessor as shared memory and registers allow, at most MOST_RESIDENT."""
+    """As many blocks a multiprocessor as shared memory and registers allow, at most those that the device gains
+    by."""
     limits = target.limits
     size = rounded(used) + limits.reserved_shared_bytes
     held = max(fragment_registers(kernel, decisions), live_registers(kernel, decisions))
     needed = held + OVERHEAD_REGISTERS
     least = _least_registers(decisions, target)
-    for resident in range(MOST_RESIDENT, 1, -1):
+    for resident in range(target.device.resident_blocks, 1, -1):
         if (
             resident * size > limits.shared_bytes_per_multiprocessor
             or resident * plan.threads > limits.threads_per_multiprocessor
@@ -109,6 +109,8 @@ def is_persistent(kernel: Kernel, plan: Plan) -> bool:
         return False
     if kernel.persistent is not None:
         return kernel.persistent
+    if plan.overlays:  # in the place of what the next tile's loads would fill
+        return False
     if plan.blocks_per_multiprocessor > 1:
         return False
     return plan.longest_first is not None or not uneven_axes(kernel)

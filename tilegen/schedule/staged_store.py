@@ -11,7 +11,8 @@ from tilegen.inference.fragment import Fragment, Mode, merged_modes
 from tilegen.inference.lds_layout import SharedAccess, best_layout
 from tilegen.inference.mfma_operands import WAVE
 from tilegen.inference.shared import SharedLayout
-from tilegen.inference.tile_transfer import PIECE_BYTES, straight_transfer
+from tilegen.inference.tile_transfer import straight_transfer
+from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir.affine import Ranges
 from tilegen.ir.nodes import Copy, For, Kernel, Program, Stmt
 from tilegen.ir.types import DType
@@ -108,7 +109,7 @@ def _strip(decision: GemmDecision, dtype: DType, free: int, target: Target) -> S
     size = decision.instruction[0]
     waves = decision.warps[0] * decision.warps[1]
     columns = decision.c.tile[1] // decision.warps[1]
-    elements = PIECE_BYTES // dtype.bytes
+    elements = ACCESS_BYTES // dtype.bytes
     columns = next(
         (
             width
@@ -128,7 +129,7 @@ def _strip(decision: GemmDecision, dtype: DType, free: int, target: Target) -> S
 def _turns_over(decision: GemmDecision, columns: int, dtype: DType) -> bool:
     """Whether a strip of this width is written and read in whole pieces, with no lane beyond it."""
     size = decision.instruction[0]
-    elements = PIECE_BYTES // dtype.bytes
+    elements = ACCESS_BYTES // dtype.bytes
     if columns % (8 * WAVE // size) or columns * size % (WAVE * elements):
         return False
     if wave_part(decision, columns, elements).contiguous_registers(1) < elements:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.gemm_mfma import operand_transfer
 from tilegen.inference.loops import as_loop
-from tilegen.inference.tile_transfer import PIECE_BYTES, TileTransfer, straight_transfer
-from tilegen.inference.vector_access import aligned_elements
+from tilegen.inference.tile_transfer import TileTransfer, straight_transfer
+from tilegen.inference.vector_access import ACCESS_BYTES, aligned_elements
 from tilegen.ir.affine import Ranges, interval
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, Program, Region
@@ -58,7 +58,7 @@ def tile_copy(
     if problem:
         return problem
     size = source.buffer.dtype.bytes
-    if BY_NAME[source.buffer.dtype.name].bits not in (8, 16, 32) or sink.tile[-1] * size % PIECE_BYTES:
+    if BY_NAME[source.buffer.dtype.name].bits not in (8, 16, 32) or sink.tile[-1] * size % ACCESS_BYTES:
         return f"rows of {sink.buffer.name} are no whole 16-byte pieces"
     transfer = _transfer(copy, program, decisions, target)
     if isinstance(transfer, str):
@@ -70,7 +70,7 @@ def tile_copy(
     if size < SMALLEST_BYTES:
         return f"rows of {source.buffer.name} begin at any byte"
     return TileCopy(
-        copy, transfer, size, size == PIECE_BYTES and _lands_in_lds(copy, transfer, decisions, target)
+        copy, transfer, size, size == ACCESS_BYTES and _lands_in_lds(copy, transfer, decisions, target)
     )
 
 
@@ -128,7 +128,7 @@ def _lands_in_lds(copy: Copy, transfer: TileTransfer, decisions: Decisions, targ
     layout = decisions.layout(copy.target.buffer)
     chunks = layout.columns // layout.chunk
     return (
-        any(PIECE_BYTES in atom.widths for atom in target.copies("buffer_load_lds"))
+        any(ACCESS_BYTES in atom.widths for atom in target.copies("buffer_load_lds"))
         and not transfer.transposes
         and transfer.fragment.exact
         and not layout.padding
@@ -149,6 +149,6 @@ def _transfer(copy: Copy, program: Program, decisions: Decisions, target: Target
             transfer = operand_transfer(decision, which, buffer, target)
             if transfer.transposes == layout.transposed:
                 return transfer
-    if layout.transposed or layout.groups > 1 or layout.padding * layout.dtype.bytes % PIECE_BYTES:
+    if layout.transposed or layout.groups > 1 or layout.padding * layout.dtype.bytes % ACCESS_BYTES:
         return f"{buffer.name} is not laid out in rows of 16-byte chunks"
     return straight_transfer((tile[0], tile[1]), program.kernel.threads, buffer.dtype.bytes)

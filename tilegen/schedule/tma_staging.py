@@ -84,7 +84,7 @@ def _problem(
     fragment = decisions.fragment(copy.source.buffer)
     if not fragment.exact or copy.source.shape != copy.source.buffer.extents:
         return "the fragment does not cover the tile evenly"
-    part = warpgroup_part(fragment)
+    part = warpgroup_part(fragment, target.limits.warpgroup_size)
     if part is None:
         return "what a warpgroup holds is no rectangle of the tile"
     if part[1] != layout.columns and part[1] % layout.group:

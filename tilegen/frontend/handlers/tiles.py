@@ -12,6 +12,8 @@ from tilegen.ir.expressions import Load, Var
 from tilegen.ir.nodes import Assign, Copy, Fill, Gemm, GemmPolicy, Reduce, ReduceOp, Region, Store
 from tilegen.language.tiles import GemmWarpPolicy
 
+EVICTION_POLICIES = ("evict_first", "evict_normal", "evict_last")
+
 
 def tile(call: WordCall, name: str) -> Region:
     """An argument that must be a tile: a buffer or a slice.
@@ -55,8 +57,16 @@ def _copy(call: WordCall) -> None:
     context = call.context
     require_kernel(context, call.location, call.node, "T.copy")
     regions = pair(call, "src", "dst")
+    policy = call.arguments["eviction_policy"]
+    if policy is not None and policy not in EVICTION_POLICIES:
+        call.fail(
+            "eviction_policy",
+            f"T.copy has no eviction policy {policy!r}",
+            "write one of " + ", ".join(f'"{name}"' for name in EVICTION_POLICIES),
+        )
     if regions is not None:
-        context.emit(Copy(regions[0], regions[1], call.location))
+        eviction = "" if policy in (None, "evict_normal") else str(policy)
+        context.emit(Copy(regions[0], regions[1], call.location, eviction))
         return
     source, target = call.arguments["src"], call.arguments["dst"]
     value = build.cast(source, target.buffer.dtype, call.location)
