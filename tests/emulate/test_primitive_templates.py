@@ -98,7 +98,7 @@ def _use(primitive: Primitive) -> str:
                 return f"{name}<4>::copy(&s, g, n > 0); {name}<8>::copy(&s, g, n > 0);"
             return f"{name}::copy(&s, g{', n > 0' if values['variant'] == 'cacheglobal_zfill' else ''});"
         case "load_hint" | "store_hint":
-            vector = {16: "uint4", 8: "uint2", 4: "u32"}[int(values["bytes"])]
+            vector = values["vector"]
             address = f"reinterpret_cast<{vector}*>(g)"
             inside = ", n > 0" if values.get("guarded") else ""
             loaded = f"{vector} v = load{hint}({address}{inside}); g[14] = reinterpret_cast<float&>(v);"

@@ -50,7 +50,7 @@ def test_any_width_and_cast(require_tool: Callable[[str], None], position: int, 
 def test_tensors_move_16_bytes_a_thread_without_branches(width: int, target: str) -> None:
     text = emitted(arrays((1, 2, width), np.float16), target, np.float16).source
     vector = "uint4" if target == "sm_90a" else "fp16x8"
-    single = "uint4" if target == "sm_90a" else "fp32x4"
+    single = "float4" if target == "sm_90a" else "fp32x4"
     assert f"*reinterpret_cast<const {vector}*>(&X[" in text and f"*reinterpret_cast<{vector}*>(&Y[" in text
     assert text.count(f"*reinterpret_cast<const {single}*>(&W[") == 1
     guarded = [line for line in text.splitlines() if line.strip().startswith("if (bx")]

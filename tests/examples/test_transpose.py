@@ -72,6 +72,7 @@ def test_no_bank_conflict(dtype: Any, block: int, target: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_both_sides_move_16_bytes_a_thread(dtype: Any, target: str) -> None:
     text = emitted((1024, 1024), dtype, target).source
-    vector = {"sm": "uint4", "gf": "fp16x8" if dtype is np.float16 else "fp32x4"}[target[:2]]
+    half = dtype is np.float16
+    vector = {"sm": "uint4" if half else "float4", "gf": "fp16x8" if half else "fp32x4"}[target[:2]]
     assert f"reinterpret_cast<{vector}*>(&Y[" in text
     assert f"reinterpret_cast<const {vector}*>(&X[" in text or f"buffer_load_b128<{vector}>" in text

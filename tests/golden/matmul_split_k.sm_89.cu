@@ -233,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // split_k.py:40  T.sum_blocks(C_local, axis=bz)
   float* C_local_own = C_local_parts + i64(bx * kSplitK + bz) * kCLocalPartElements + 4 * thread;
   for (int ni = 0; ni < 4; ++ni)
-    *reinterpret_cast<uint4*>(&C_local_own[4 * ni * kThreads]) = *reinterpret_cast<const uint4*>(&C_local[0][ni][0]);
+    *reinterpret_cast<float4*>(&C_local_own[4 * ni * kThreads]) = *reinterpret_cast<const float4*>(&C_local[0][ni][0]);
   __syncthreads();                                                        // all threads have stored their part
   if (thread == 0) shared.arrived = count_in(arrivals[bx], kSplitK - 1);  // back to 0 with the last
   __syncthreads();
@@ -241,13 +241,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     const float* C_local_first = C_local_parts + i64(bx * kSplitK) * kCLocalPartElements + 4 * thread;
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {
-      *reinterpret_cast<uint4*>(&C_local[0][ni][0]) =
-          *reinterpret_cast<const uint4*>(&C_local_first[4 * ni * kThreads]);
+      *reinterpret_cast<float4*>(&C_local[0][ni][0]) =
+          *reinterpret_cast<const float4*>(&C_local_first[4 * ni * kThreads]);
 #pragma unroll 4
       for (int part = 1; part < kSplitK; ++part) {  // loads of 4 parts run at once
         alignas(16) float partial[4];
-        *reinterpret_cast<uint4*>(&partial[0]) =
-            *reinterpret_cast<const uint4*>(&C_local_first[i64(part) * kCLocalPartElements + 4 * ni * kThreads]);
+        *reinterpret_cast<float4*>(&partial[0]) =
+            *reinterpret_cast<const float4*>(&C_local_first[i64(part) * kCLocalPartElements + 4 * ni * kThreads]);
         for (int v = 0; v < 4; ++v) C_local[0][ni][v] += partial[v];
       }
     }

@@ -274,8 +274,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   // split_k.py:40  T.sum_blocks(C_local, axis=bz)
   float* C_local_own = C_local_parts + i64(bx * kSplitK + bz) * kCLocalPartElements + 4 * computing_thread;
   for (int ni = 0; ni < 4; ++ni)
-    *reinterpret_cast<uint4*>(&C_local_own[4 * ni * kConsumers * kWarpgroup]) =
-        *reinterpret_cast<const uint4*>(&C_local[0][ni][0]);
+    *reinterpret_cast<float4*>(&C_local_own[4 * ni * kConsumers * kWarpgroup]) =
+        *reinterpret_cast<const float4*>(&C_local[0][ni][0]);
   named_barrier_sync(kConsumerBarrier, kConsumers * kWarpgroup);  // all threads have stored their part
   if (computing_thread == 0) shared.arrived = count_in(arrivals[bx], kSplitK - 1);  // back to 0 with the last
   named_barrier_sync(kConsumerBarrier, kConsumers * kWarpgroup);
@@ -283,12 +283,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     const float* C_local_first = C_local_parts + i64(bx * kSplitK) * kCLocalPartElements + 4 * computing_thread;
 #pragma unroll
     for (int ni = 0; ni < 4; ++ni) {
-      *reinterpret_cast<uint4*>(&C_local[0][ni][0]) =
-          *reinterpret_cast<const uint4*>(&C_local_first[4 * ni * kConsumers * kWarpgroup]);
+      *reinterpret_cast<float4*>(&C_local[0][ni][0]) =
+          *reinterpret_cast<const float4*>(&C_local_first[4 * ni * kConsumers * kWarpgroup]);
 #pragma unroll 4
       for (int part = 1; part < kSplitK; ++part) {  // loads of 4 parts run at once
         alignas(16) float partial[4];
-        *reinterpret_cast<uint4*>(&partial[0]) = *reinterpret_cast<const uint4*>(
+        *reinterpret_cast<float4*>(&partial[0]) = *reinterpret_cast<const float4*>(
             &C_local_first[i64(part) * kCLocalPartElements + 4 * ni * kConsumers * kWarpgroup]);
         for (int v = 0; v < 4; ++v) C_local[0][ni][v] += partial[v];
       }

@@ -38,8 +38,8 @@ def rows(X, load=None, store=None, dtype="float16", out="float16", width=512):
         (512, 516, "float16", "float16", "uint2", "uint2"),  # rows that begin at multiples of 8 bytes
         (512, 514, "float16", "float16", "u32", "u32"),
         (512, 513, "float16", "float16", None, None),  # element by element: 2 bytes
-        (256, 256, "float32", "float32", "uint4", "uint4"),
-        (512, 600, "float16", "float32", "uint4", "uint4"),
+        (256, 256, "float32", "float32", "float4", "float4"),
+        (512, 600, "float16", "float32", "uint4", "float4"),
     ],
 )
 @pytest.mark.parametrize("target", CUDA)

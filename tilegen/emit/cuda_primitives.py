@@ -130,13 +130,14 @@ def _matrix_context(values: Values) -> Mapping[str, object]:
     }
 
 
-_VECTORS = {16: ("uint4", "xyzw"), 8: ("uint2", "xy"), 4: ("u32", "")}
+_VECTORS = {"uint4": "xyzw", "uint2": "xy", "u32": "", "float4": "xyzw", "float2": "xy", "float": ""}
 
 
 def _vector_context(values: Values) -> Mapping[str, object]:
-    """The type of a vector of so many bytes, and its 4-byte parts as operands."""
-    type_name, parts = _VECTORS[int(values["bytes"])]
-    names = [f"value.{part}" for part in parts] or ["value"]
+    """A vector's 4-byte parts as operands."""
+    type_name = str(values["vector"])
+    names = [f"value.{part}" for part in _VECTORS[type_name]] or ["value"]
+    register = "f" if type_name.startswith("float") else "r"
     count = len(names)
 
     def listed(first: int) -> str:
@@ -149,9 +150,9 @@ def _vector_context(values: Values) -> Mapping[str, object]:
         "width": f"v{count}.b32" if count > 1 else "b32",
         "loaded": listed(0),
         "stored": listed(1),
-        "outputs": ", ".join(f'"=r"({name})' for name in names),
-        "kept": ", ".join(f'"+r"({name})' for name in names),
-        "inputs": ", ".join(f'"r"({name})' for name in names),
+        "outputs": ", ".join(f'"={register}"({name})' for name in names),
+        "kept": ", ".join(f'"+{register}"({name})' for name in names),
+        "inputs": ", ".join(f'"{register}"({name})' for name in names),
     }
 
 
@@ -284,11 +285,16 @@ RULES: tuple[Rule, ...] = (
     Rule("named_barrier_arrive", family=_BAR),
     Rule(
         "load_hint",
-        (("hint", HINTS), ("bytes", (16, 8, 4)), ("guarded", (False, True))),
+        (("hint", HINTS), ("vector", tuple(_VECTORS)), ("guarded", (False, True))),
         context=_vector_context,
         family=_EVICTION,
     ),
-    Rule("store_hint", (("hint", HINTS), ("bytes", (16, 8, 4))), context=_vector_context, family=_EVICTION),
+    Rule(
+        "store_hint",
+        (("hint", HINTS), ("vector", tuple(_VECTORS))),
+        context=_vector_context,
+        family=_EVICTION,
+    ),
     Rule("exp2_approx"),
     Rule("atomic_add", (("type", ("f32", "f16x2", "bf16x2", "f32x2", "f32x4")),)),
     Rule("atomic_extreme", (("op", ("max", "min")), ("type", ("f32", "f16", "bf16")))),

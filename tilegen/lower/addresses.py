@@ -9,7 +9,7 @@ from math import prod
 from tilegen.inference.shared import SharedLayout
 from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Buffer
-from tilegen.ir.types import DType
+from tilegen.ir.types import DType, float32
 from tilegen.lower import shared_tiles
 from tilegen.lower.context import LARGEST_INT, Context
 from tilegen.lower.scalar import extent_expression
@@ -18,6 +18,7 @@ from tilegen.model.dialect import SHORT_NAMES
 from tilegen.model.expressions import CExpr, Index, Literal, Name, Operation, Reinterpret, StaticCast
 
 _CUDA_WORDS = {16: "uint4", 8: "uint2", 4: "u32", 2: "u16"}
+_CUDA_FLOATS = {16: "float4", 8: "float2", 4: "float"}
 
 
 def global_element(
@@ -116,9 +117,12 @@ def _modulo(value: CExpr, name: CExpr, number: int) -> CExpr:
 
 def vector_type(dtype: DType, elements: int, language: str) -> str:
     """The type that moves `elements` neighbours at once: words on CUDA, a vector of the element on HIP (whose compiler
-    lets vectors of a type alias that type, and nothing else)."""
+    lets vectors of a type alias that type, and nothing else).
+
+    fp32 moves as floats on CUDA, too: nvcc keeps accumulators whose bits are also read as words in integer registers
+    all along, and the moves to and from these make ptxas serialise the wgmma of a loop (C7511, C7514)."""
     if language == "cuda":
-        return _CUDA_WORDS[elements * dtype.bytes]
+        return (_CUDA_FLOATS if dtype == float32 else _CUDA_WORDS)[elements * dtype.bytes]
     short = SHORT_NAMES.get(dtype.name)
     if short is None:
         short = ("i" if dtype.kind == "int" else "u") + str(dtype.bits)

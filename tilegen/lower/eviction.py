@@ -34,7 +34,8 @@ def load_vector(
         return guarded(
             as_vector(element, dtype, elements, language, const=True), dtype, elements, language, inside
         )
-    context.primitive("load_hint", hint=hint, bytes=size, guarded=inside is not None)
+    vector = vector_type(dtype, elements, language)
+    context.primitive("load_hint", hint=hint, vector=vector, guarded=inside is not None)
     address = _address(element, dtype, elements, language, "const ")
     return c.call(f"load_{hint}", address, *([] if inside is None else [inside]))
 
@@ -52,7 +53,7 @@ def store_vector(
     language = context.target.language
     if not hint or size < _SMALLEST:
         return AssignC(as_vector(element, dtype, elements, language), value)
-    context.primitive("store_hint", hint=hint, bytes=size)
+    context.primitive("store_hint", hint=hint, vector=vector_type(dtype, elements, language))
     return Expression(c.call(f"store_{hint}", _address(element, dtype, elements, language), value))
 
 
