@@ -6,6 +6,7 @@ from tilegen.ir.nodes import For, Gemm, Kernel, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.fold_clear import FoldedClears, fold_clears
 from tilegen.lower.fragments import fragment_declarations, initial_fills
+from tilegen.lower.known_values import with_known_values
 from tilegen.lower.loops import hoist_lets, note_ranges
 from tilegen.lower.pipeline_warp_specialised import (
     barrier_members,
@@ -51,7 +52,7 @@ def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]
         body = _warp_specialised(context, kernel, context.folded, tiles)
     else:
         body = _single_role(context, kernel, tiles)
-    body = [*_shared_reference(context), *context.prologue, *body]
+    body = [*_shared_reference(context), *with_known_values(context.prologue, body)]
     called = [context.environment.get(name, Name(name)) for name in named_values(kernel)]
     used = without_unused(body, [name.name for name in called if isinstance(name, Name)])
     return tiles, bind_coordinates(used)

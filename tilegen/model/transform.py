@@ -1,10 +1,10 @@
-"""Rewrites expressions and blocks of the kernel model from the leaves up."""
+"""Rewrites expressions, statements and blocks of the kernel model from the leaves up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast, get_args
 
 from tilegen.model.expressions import (
     Braces,
@@ -20,6 +20,9 @@ from tilegen.model.expressions import (
     Ternary,
 )
 from tilegen.model.statements import CStmt, Declare, ForC, IfC, Scope, WhileC
+from tilegen.model.walk import fields_of
+
+_EXPRESSIONS, _STATEMENTS = get_args(CExpr), get_args(CStmt)
 
 
 def rewritten(expression: CExpr, visit: Callable[[CExpr], CExpr | None]) -> CExpr:
@@ -50,6 +53,27 @@ def rewritten(expression: CExpr, visit: Callable[[CExpr], CExpr | None]) -> CExp
             changed = expression
     replacement = visit(changed)
     return changed if replacement is None else replacement
+
+
+def rewritten_statements(body: Sequence[CStmt], visit: Callable[[CExpr], CExpr | None]) -> list[CStmt]:
+    """The statements with every part of their expressions replaced by what `visit` gives for it, those in lambdas,
+    templates and comments too."""
+
+    def part(value: Any) -> Any:
+        match value:
+            case Lambda(body=inner):
+                return replace(value, body=part(inner))
+            case tuple():
+                return tuple(map(part, value))
+            case value if isinstance(value, _EXPRESSIONS):
+                return rewritten(value, visit)
+            case value if isinstance(value, _STATEMENTS):
+                changed = {name: part(getattr(value, name)) for name in fields_of(type(value))}
+                return replace(value, **changed)
+            case _:
+                return value
+
+    return [part(statement) for statement in body]
 
 
 Block = tuple[CStmt, ...]
