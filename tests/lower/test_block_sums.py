@@ -101,6 +101,12 @@ def test_every_order_of_blocks_gives_the_same_bits(target: str) -> None:
         np.testing.assert_array_equal(np.asarray(result), np.asarray(found[0]))
 
 
+def test_only_the_block_that_stores_waits_for_its_stores() -> None:
+    text = kernel_text(generated(product, "sm_90a", _operands()))
+    assert re.search(r"tma_store_commit\(\);\n +tma_store_wait_read\(\);\n +}\n  }\n}\n", text)
+    assert text.count("tma_store_wait_read") == 1
+
+
 def test_persistent_blocks_sum_tile_after_tile() -> None:
     operands = _operands(150, 200, 136)
     options = {"schedule": "random", "seed": 2, "multiprocessors": 4}

@@ -12,6 +12,8 @@ import pytest
 
 import tilegen.language as T
 from tilegen.cli.loading import load_kernel
+from tilegen.driver import generate
+from tilegen.frontend import parse
 from tilegen.target import load_target
 from tilegen.toolchain import build_hip, compile_hip
 
@@ -103,6 +105,24 @@ def test_the_launcher_requires_that_windows_reach_their_rows() -> None:
     requirements = {r.text: r.condition for r in emitted("gfx942", BLOCKS[0], "open").manifest.requirements}
     assert requirements["128 rows of A span less than 2 GiB"] == f"K <= {(2**31 - 1) // (128 * 2)}"
     assert requirements["32 rows of B span less than 2 GiB"] == f"N <= {(2**31 - 1) // (32 * 2)}"
+
+
+def test_a_window_of_one_row_is_one_row() -> None:
+    def scaled(X, S):  # type: ignore[no-untyped-def]
+        M, N = T.const("M, N")
+        X: T.Tensor((M, N), T.float16)
+        S: T.Tensor((M, N), T.float16)
+        Y = T.empty((M, N), T.float16)
+        with T.Kernel(T.ceildiv(N, 64), M, threads=64) as (bx, by):
+            s = T.alloc_shared((1, 64), T.float16)
+            T.copy(S[by, bx * 64], s)
+            for j in T.Parallel(64):
+                Y[by, bx * 64 + j] = X[by, bx * 64 + j] * s[0, 63 - j]
+        return Y
+
+    tensor = T.Tensor(("M", "N"), T.float16)
+    files = generate(parse(scaled, {"X": tensor, "S": tensor}, {}), "gfx942")
+    assert "Requires a row of S spans less than 2 GiB." in files.source
 
 
 def test_the_host_pass_compiles(require_tool: Callable[[str], None]) -> None:

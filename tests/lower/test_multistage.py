@@ -142,7 +142,8 @@ def test_products(tile: dict[str, int], transposes: str, k: int, require_tool: C
 def test_loads_start_in_steps_of_their_own(stages: int, steps: list[int]) -> None:
     arrays = [np.zeros((128, 256), np.float16), np.zeros((256, 128), np.float16)]
     text = kernel_text(generated(product, "sm_80", arrays, stages=stages))
-    places = [text.index(f"if (kk == {step})") for step in steps]
+    heads = [f"if (kk == {steps[0]} && k_ahead < kTilesK) ", f"if (kk == {steps[1]}) {{"]  # one with a commit
+    places = [text.index(head) for head in heads]
     assert text.count("if (kk == ") == 2
     assert places[0] < text.index("load_A_shared(freed") < places[1] < text.index("load_B_shared(freed")
     # All of them are under way when the last step waits for the next tile.

@@ -90,4 +90,8 @@ def test_groups_sum_right_and_nothing_spills(parameters, count, require_tool):
 )
 def test_elsewhere_a_vector_after_the_other_takes_its_parts(target, parameters):
     source = generated(product, target, operands(), **parameters).source
-    assert "loads of 4 parts run at once" in source and "sums run at once" not in source
+    said = re.search(
+        r"#pragma unroll(.*)\n *for \(int part = 1; .*  // loads of (\w+) parts run at once\n", source
+    )
+    assert said.groups() == ((" 4", "4") if parameters["splits"] == 8 else ("", "all"))
+    assert "sums run at once" not in source

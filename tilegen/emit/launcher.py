@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilegen.emit.contract_checks import any_of, contract_checks, in_64_bits, joined
 from tilegen.emit.expressions import expression_text
+from tilegen.emit.largest_grid import largest_count
 from tilegen.emit.lines import Line, comment_lines
 from tilegen.emit.printer import print_statements
 from tilegen.emit.signature import launcher_comment, launcher_signature
@@ -26,7 +28,7 @@ from tilegen.model.statements import AssignC, Blank, CStmt, Declare, Expression,
 from tilegen.model.transform import rewritten
 from tilegen.model.walk import names
 
-_TILE_LIMIT = "0x7FFF0000"  # of a persistent kernel, whose blocks add the grid's extent to their tile
+_TILE_LIMIT = 0x7FFF0000  # of a persistent kernel, whose blocks add the grid's extent to their tile
 
 
 def launcher_text(model: KernelModel, host_constants: str) -> str:
@@ -83,6 +85,14 @@ def _unused(model: KernelModel, statements: Sequence[CStmt]) -> list[CStmt]:
 # --------------------------------------------------------------------------------------------- grid
 
 
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """The most blocks along an axis, and how the text says it."""
+
+    blocks: int
+    text: CExpr
+
+
 class _Grid:
     """The grid's extents as statements: those that need no device, those that do, and the launch's brackets. Extents
     that are constants of the file have neither name nor check."""
@@ -112,18 +122,19 @@ class _Grid:
         )
         return not any(name in known for name in names(extent))
 
-    def _variable(self) -> list[tuple[Name, CExpr, str]]:
+    def _variable(self) -> list[tuple[Name, CExpr, _Limit]]:
         """Name, value and limit of each extent that is known at the launch only."""
         titles = ("blocks",) if self._flat else ("blocks_x", "blocks_y", "blocks_z")
         axes = zip(titles, self._extents, self._limits(), strict=False)
         return [(Name(title), extent, limit) for title, extent, limit in axes if not self._constant(extent)]
 
-    def _limits(self) -> list[str]:
-        """The most blocks along each axis, as the text says them."""
+    def _limits(self) -> list[_Limit]:
+        """The most blocks along each axis."""
         launch = self._model.launch
-        limits = [f"0x{limit:X}" for limit in launch.grid_limits]
+        limits = [_Limit(limit, Literal(limit, "hex")) for limit in launch.grid_limits]
         if launch.grid_threads:  # HIP counts the threads along an axis in 32 bits
-            limits[0] = f"0x{launch.grid_threads:X} / kThreads"
+            threads = Operation("/", Literal(launch.grid_threads, "hex"), Name("kThreads"))
+            limits[0] = _Limit(launch.grid_threads // launch.block, threads)
         return limits
 
     def _counts(self) -> list[Name]:
@@ -184,11 +195,21 @@ class _Grid:
         if not counts:
             return []
         if self._tiles is not None:
-            excess = Operation(">", counts[0], Name(_TILE_LIMIT))
+            if self._within(self._tiles, _TILE_LIMIT):
+                return []
+            excess = Operation(">", counts[0], Literal(_TILE_LIMIT, "hex"))
             return [IfC(excess, (refuse,), comment="an int counts them, and up to a grid beyond the last")]
-        limits = [limit for _, _, limit in self._variable()]
-        tests = [Operation(">", count, Name(limit)) for count, limit in zip(counts, limits, strict=True)]
-        return [IfC(any_of(tests), (refuse,), comment="more than a grid holds")]
+        tests = [
+            Operation(">", name, limit.text)
+            for name, extent, limit in self._variable()
+            if not self._within(extent, limit.blocks)
+        ]
+        return [IfC(any_of(tests), (refuse,), comment="more than a grid holds")] if tests else []
+
+    def _within(self, count: CExpr, limit: int) -> bool:
+        """Whether a count is never more than this."""
+        most = largest_count(count, self._model)
+        return most is not None and most <= limit
 
     def _nothing_to_do(self) -> list[CStmt]:
         """Returns where there are no blocks."""

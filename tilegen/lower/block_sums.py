@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir import build
+from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import AddParts, Buffer, Kernel, LeaveParts, Stmt
 from tilegen.ir.types import uint32
 from tilegen.ir.walk import each_statement
@@ -79,8 +80,10 @@ def lower_add_parts(context: Context, statement: Stmt) -> list[CStmt]:
             return ForC("part", Literal(0), blocks, body, unroll=1, comment=said)
 
         return [declared, *vectors.each((vectors.zero(),)), *vectors.by_groups(most, add, parts)]
-    said = f"loads of {PARTS_AHEAD} parts run at once"
-    loop = ForC("part", Literal(1), blocks, add, unroll=PARTS_AHEAD, comment=said)
+    extent = kernel.grid[axis]
+    few = isinstance(extent, Const) and int(extent.value) <= PARTS_AHEAD + 1
+    said = f"loads of {'all' if few else PARTS_AHEAD} parts run at once"
+    loop = ForC("part", Literal(1), blocks, add, unroll=True if few else PARTS_AHEAD, comment=said)
     return [declared, *vectors.each((vectors.take(_place(context, vectors, first)), loop))]
 
 
@@ -140,8 +143,8 @@ def _width(context: Context, buffer: Buffer) -> int:
 def _elements(context: Context, buffer: Buffer) -> CExpr:
     """The constant that says how many elements of a fragment a block holds."""
     fragment = context.decisions.fragment(buffer)
-    value = c.operation("*", fragment.register_count, context.computing_threads())
-    constant = Constant("", value, comment=f"of {buffer.name}, of all threads")
+    value = c.product(Literal(fragment.register_count), context.computing_threads())
+    constant = Constant("", value, comment=f"what a block leaves of {buffer.name}")
     wanted = base = constant_name(f"{buffer.name}_part_elements")
     count = 1
     while replace(context.constants.get(wanted, constant), name="") != constant:  # C_local and CLocal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import For, Gemm, Kernel, Persistent, Stmt
+from tilegen.ir.nodes import Copy, Fill, For, Gemm, Kernel, Persistent, Stmt
 from tilegen.lower.context import Context
 from tilegen.lower.fold_clear import FoldedClears, fold_clears
 from tilegen.lower.fragments import fragment_declarations, initial_fills
@@ -44,10 +44,10 @@ def lower_body(context: Context, kernel: Kernel) -> tuple[TileLoop, list[CStmt]]
         late = any(skew.second is gemm for skew in skews)
         return context.decisions.gemms[gemm].family == "wgmma" and not late
 
-    name_parts(context, kernel.body)
     context.folded = fold_clears(kernel, overwrites)
     if context.plan.persistent or not reuses_tiles(context):
         context.initial = initial_fills(context, kernel)
+    name_parts(context, kernel.body)
     if context.plan.kind == "warp_specialised":
         body = _warp_specialised(context, kernel, context.folded, tiles)
     else:
@@ -68,8 +68,21 @@ def name_parts(context: Context, statements: tuple[Stmt, ...]) -> None:
             name_parts(context, statement.body)
         if statement is loops[0]:
             context.parts[statement] = "Main loop"
-            if statements[position + 1 :]:
-                context.parts[statements[position + 1]] = "Epilogue"
+            following = [one for one in statements[position + 1 :] if not _done_elsewhere(context, one)]
+            if following:
+                context.parts[following[0]] = "Epilogue"
+
+
+def _done_elsewhere(context: Context, statement: Stmt) -> bool:
+    """Whether nothing is left of a statement where it stands: a producer loads the tile, or a declaration or the first
+    instruction of a gemm has the value."""
+    match statement:
+        case Copy():
+            return context.plan.hand_over_of(statement) is not None
+        case Fill():
+            return statement in context.folded.fills or statement in context.initial
+        case _:
+            return False
 
 
 def _shared_reference(context: Context) -> list[CStmt]:

@@ -174,7 +174,8 @@ def _span_requirements(context: Context) -> list[Requirement]:
     return [
         Requirement(
             c.operation("<=", pitch, most),
-            f"{rows} rows of {' or '.join(tensors)} span less than {limit}",
+            f"{f'{rows} rows' if rows > 1 else 'a row'} of {' or '.join(tensors)} "
+            f"{'span' if rows > 1 else 'spans'} less than {limit}",
             f"a window of {limit} or more",
         )
         for (rows, pitch, most), tensors in alike.items()

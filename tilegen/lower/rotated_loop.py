@@ -86,10 +86,13 @@ def _start_loads(parts: list[str], first: int, head: LoopHead) -> list[CStmt]:
     """The parts of an iteration's loads, each in a step of its own from the `first` one on."""
     started: list[CStmt] = []
     for number, load in enumerate(parts, start=first):
-        inside = c.operation("<", _ahead(head), head.stop)
-        issue: list[CStmt] = [IfC(inside, (Expression(c.call(load, "freed", _ahead(head))),))]
-        issue += [Expression(c.call("cp_async_commit"))] if load == parts[-1] else []
-        started.append(IfC(c.operation("==", "kk", number), tuple(issue)))
+        inside, here = c.operation("<", _ahead(head), head.stop), c.operation("==", "kk", number)
+        issue = Expression(c.call(load, "freed", _ahead(head)))
+        if load == parts[-1]:
+            commit = Expression(c.call("cp_async_commit"))
+            started.append(IfC(here, (IfC(inside, (issue,)), commit)))
+        else:
+            started.append(IfC(c.operation("&&", here, inside), (issue,)))
     return started
 
 

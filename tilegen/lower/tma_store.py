@@ -22,6 +22,7 @@ from tilegen.lower.tma import Boxes, boxes, each_group
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal
 from tilegen.model.statements import CStmt, Expression, ForC, IfC
+from tilegen.model.walk import names
 from tilegen.schedule.analysis import stands_in_loop
 from tilegen.schedule.plan import Staging
 
@@ -170,10 +171,16 @@ def finish_stores(context: Context, body: list[CStmt]) -> list[CStmt]:
     """The body with a wait behind it: the block may end only when its shared tiles have been read."""
     if not context.pending_stores:
         return body
-    elected = c.operation("==", context.threads.name("thread"), 0)
+    return _with_wait(body, c.operation("==", context.threads.name("thread"), 0))
+
+
+def _with_wait(body: list[CStmt], elected: CExpr) -> list[CStmt]:
+    """The wait is the elected thread's, in the branch that stores where that is the last thing to do."""
     wait = Expression(c.call("tma_store_wait_read"))
     match body:
         case [*others, IfC(condition, then, ()) as last] if condition == elected:
             return [*others, replace(last, then=(*then, wait))]
+        case [*others, IfC(_, then, ()) as last] if "tma_store_commit" not in names(others):
+            return [*others, replace(last, then=tuple(_with_wait(list(then), elected)))]
         case _:
             return [*body, IfC(elected, (wait,))]
