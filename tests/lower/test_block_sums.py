@@ -101,6 +101,45 @@ def test_every_order_of_blocks_gives_the_same_bits(target: str) -> None:
         np.testing.assert_array_equal(np.asarray(result), np.asarray(found[0]))
 
 
+def with_residual(A, B, R, splits: int = 3, block: int = 64, block_K: int = 32):  # type: ignore[no-untyped-def]
+    """A tile that the computing threads load behind the sum, in every tile of the walk that ends with them."""
+    M, K, N = T.const("M, K, N")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    R: T.Tensor((M, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    grid = (T.ceildiv(N, block), T.ceildiv(M, block), splits)
+    with T.Kernel(*grid, threads=128, persistent=True) as (bx, by, bz):
+        A_shared = T.alloc_shared((block, block_K), T.float16)
+        B_shared = T.alloc_shared((block_K, block), T.float16)
+        R_shared = T.alloc_shared((block, block), T.float16)
+        C_local = T.alloc_fragment((block, block), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K * splits), num_stages=2):
+            T.copy(A[by * block, (k * splits + bz) * block_K], A_shared)
+            T.copy(B[(k * splits + bz) * block_K, bx * block], B_shared)
+            T.gemm(A_shared, B_shared, C_local)
+        T.sum_blocks(C_local, bz)
+        T.copy(R[by * block, bx * block], R_shared)
+        for i, j in T.Parallel(block, block):
+            C_local[i, j] += R_shared[i, j]
+        T.copy(C_local, C[by * block, bx * block])
+    return C
+
+
+def test_a_sum_parts_the_tiles_that_stand_behind_it() -> None:
+    """The barriers of the next tile's sum stand between its residual and the readers of this one."""
+    a, b = _operands(150, 200, 136)
+    residual = np.random.default_rng(8).standard_normal((150, 136)).astype(np.float16)
+    text = kernel_text(generated(with_residual, "sm_90a", [a, b, residual]))
+    assert "// R_shared has been written" in text and "R_shared has been read" not in text
+    expected = a.astype(np.float64) @ b.astype(np.float64) + residual
+    for seed, (schedule, asynchronous) in enumerate(ORDERS):
+        options = {"schedule": schedule, "asynchronous": asynchronous, "seed": seed, "multiprocessors": 2}
+        (found,) = emulated(with_residual, "sm_90a", [a, b, residual], options)
+        assert relative_error(found, expected) < 1e-3
+
+
 def test_only_the_block_that_stores_waits_for_its_stores() -> None:
     text = kernel_text(generated(product, "sm_90a", _operands()))
     assert re.search(r"tma_store_commit\(\);\n +tma_store_wait_read\(\);\n +}\n  }\n}\n", text)

@@ -28,6 +28,7 @@ from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, StaticCast
 from tilegen.model.kernel import SharedMember
 from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC, Scope
+from tilegen.schedule.analysis import stands_in_loop
 from tilegen.schedule.staged_store import accumulator_of, wave_part
 from tilegen.schedule.tile_copy import access_bytes
 
@@ -105,7 +106,7 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     if owner is not None:  # other waves hold copies
         statements = (IfC(owner, statements),)
     out: list[CStmt] = []
-    if staging.over or _repeats(context, copy):
+    if _repeats(context, copy) or not all(context.left.get(name) for name in staging.over):
         out.append(Expression(c.call("block_sync_lds"), comment=_why_sync(staging.name, staging.over)))
     return [
         *out,
@@ -120,7 +121,7 @@ def _why_sync(name: str, over: tuple[str, ...]) -> str:
 
 def _repeats(context: Context, copy: Copy) -> bool:
     """Whether the copy may run more than once in a block."""
-    return context.plan.persistent or not any(statement is copy for statement in context.program.kernel.body)
+    return context.plan.persistent or stands_in_loop(context.program.kernel.body, copy)
 
 
 def share_storage(context: Context, name: str, layout: SharedLayout, over: tuple[str, ...]) -> None:

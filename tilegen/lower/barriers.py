@@ -51,6 +51,8 @@ def barrier_before(context: Context, statement: Stmt) -> list[CStmt]:
     meeting = context.barriers.get(statement)
     if meeting is None:
         return []
+    if any(statement is one for one in context.program.kernel.body):
+        context.all_meet()
     out: list[CStmt] = []
     if meeting.fence and context.target.has("wgmma"):
         context.primitive("fence_proxy_async")

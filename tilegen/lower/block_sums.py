@@ -112,6 +112,7 @@ def _count_in(
         comment = "the stores of every wave are there before one counts the block"
         done.append(Expression(c.call("__threadfence"), comment=comment))
     stored = context.synchronise("all threads have stored their part")
+    context.all_meet()
     return [*done, stored, IfC(first, (count,)), context.synchronise()]
 
 

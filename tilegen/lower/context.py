@@ -79,6 +79,9 @@ class Context:
     ring_depths: dict[str, int] = field(
         default_factory=dict
     )  # stages of shared tiles, where a pipeline made rings
+    left: dict[str, bool] = field(
+        default_factory=dict
+    )  # shared tiles of pipelines that have run: whether all threads have met since they touched them
     window_rows: dict[tuple[str, int], int] = field(
         default_factory=dict
     )  # most rows of a buffer window, by tensor and axis
@@ -199,6 +202,10 @@ class Context:
             self.primitive("block_sync_lds")
             return Expression(c.call("block_sync_lds"), comment=comment)
         return Expression(c.call("__syncthreads"), comment=comment)
+
+    def all_meet(self) -> None:
+        """Notes that all threads meet here, whichever way they have come."""
+        self.left = dict.fromkeys(self.left, True)
 
     def computing_threads(self) -> CExpr:
         """How many threads compute, by name."""

@@ -102,6 +102,8 @@ class Pipeline:
         declarations = [statement for tile in self.copies for statement in self.carrier(tile)]
         title = self.context.title(self.loop)
         gemm = self.only_gemm()
+        # A barrier ends each iteration, where nothing is read ahead of the next one.
+        self.context.left.update((tile.copy.target.buffer.name, gemm is None) for tile in self.copies)
         if gemm is None:
             return [*declarations, *self.prologue(), *title, *self.general(), *self.held()]
         schedule = GemmSteps(self, gemm)

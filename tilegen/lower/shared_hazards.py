@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilegen.ir.nodes import AddPartials, Buffer, For, If, Persistent, Stmt
+from tilegen.ir.nodes import AddPartials, Buffer, For, If, LeaveParts, Persistent, Stmt
 from tilegen.lower.barriers import reads_asynchronously
 from tilegen.lower.context import Context
 from tilegen.lower.words import settled
@@ -36,11 +36,12 @@ class SharedHazards:
         """Remembers what the statement's threads wrote and read; rings have barriers of their own for reads."""
         if isinstance(statement, For | If | Persistent):
             return
-        if isinstance(statement, AddPartials):  # its barrier stands between its stores and its loads
+        if isinstance(statement, AddPartials | LeaveParts):
             self.written.clear()
             self.read.clear()
             self.read_rings.clear()
-            self.read[statement.partials.name] = None
+            if isinstance(statement, AddPartials):  # its barrier stands between its stores and its loads
+                self.read[statement.partials.name] = None
             return
         rings = [name for hand_over in self.context.plan.hand_overs for name in hand_over.buffers]
         stores = dict.fromkeys(_shared(writes(statement)))
@@ -146,6 +147,8 @@ def _touched_before_meeting(body: tuple[Stmt, ...]) -> tuple[str, ...]:
     for statement in body:
         if isinstance(statement, AddPartials):
             return (*names, statement.partials.name)
+        if isinstance(statement, LeaveParts):
+            return tuple(names)
         names += _shared((*reads(statement), *writes(statement)))
     return tuple(names)
 
