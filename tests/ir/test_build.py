@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilegen.ir import build
-from tilegen.ir.expressions import BinaryOp, Cast, Const, Expr, Load, Var
+from tilegen.ir.expressions import Binary, BinaryOp, Cast, Const, Expr, Load, Var
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.types import (
     DType,
@@ -116,6 +116,15 @@ def test_ceildiv_keeps_the_divisors_name() -> None:
     kept = build.ceildiv(n, named)
     assert kept == build.floordiv(build.sub(build.add(n, build.const(128)), 1), 128) or "block" in repr(kept)
     assert build.ceildiv(build.const(1000), named) == build.const(8)
+
+
+@pytest.mark.parametrize(
+    "one", [Const(1, int32, name="rows"), Const(1, int32, parts=("*", n, n)), Const(1, int32)]
+)
+def test_nothing_is_left_of_a_division_by_one(one: Const) -> None:
+    assert build.ceildiv(n, one) == n and build.ceildiv(Binary("*", n, n, int32), one) == Binary(
+        "*", n, n, int32
+    )
 
 
 def test_ceildiv_keeps_the_names_that_its_divisor_is_worked_out_from() -> None:

@@ -38,6 +38,15 @@ def _dequantised(packed: Array, scales: Array) -> Array:
 
 _PACKED = np.random.default_rng(3).integers(0, 256, (40, 32)).astype(np.uint8)
 
+
+def test_what_is_known_of_an_element_is_not_asked_again() -> None:
+    """Rows that no vector divides: what guards the store of an element guards its loads as well."""
+    text = kernel_text(generated(programs.broadcast, "sm_80", [_single(2, 9, 37), _single(37)]))
+    body = text[text.index("// tile_programs.py") :]
+    stores = [line for line in body.splitlines() if line.lstrip().startswith("Y[")]
+    assert stores and " ? " not in body and " < 37" not in "".join(stores)
+
+
 CASES: list[tuple[str, list[Array], Callable[..., Array], dict[str, Any]]] = [
     ("scale", [_half(10, 512)], lambda x: np.exp2(2 * x), {}),
     ("add_one", [_single(10, 229)], lambda x: x + 1, {}),

@@ -79,4 +79,4 @@ def test_nothing_is_read_elsewhere(kind: str, target: str, require_tool: Callabl
 def test_rows_come_in_vectors(kind: str) -> None:
     text = tilegen.jit(gathered(kind)).emit(target="sm_80").source
     loop = text[text.index("T.if_then_else") :]
-    assert "uint4{}" in loop[: loop.index("T.copy(out, Y")]
+    assert "float4{}" in loop[: loop.index("T.copy(out, Y")]

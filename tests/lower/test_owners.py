@@ -2,6 +2,8 @@
 
 # mypy: ignore-errors
 
+import re
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,31 @@ def column_sums(A, B, threads: int = 256):
         T.reduce_sum(C, columns, dim=0)
         T.copy(columns, Y)
     return Y
+
+
+@tilegen.jit
+def partial_sums(X, rows: int = 64, columns: int = 128):
+    """Lanes that hold copies of a column's sum: one of them leaves it for the other warps."""
+    M = T.const("M")
+    X: T.Tensor((M, columns), T.float16)
+    Y = T.empty((T.ceildiv(M, rows), columns), T.float32)
+    with T.Kernel(T.ceildiv(M, rows), threads=128) as by:
+        x = T.alloc_fragment((rows, columns), T.float32)
+        sums = T.alloc_fragment((columns,), T.float32)
+        T.copy(X[by * rows, 0], x)
+        T.reduce_sum(x, sums, dim=0)
+        T.copy(sums, Y[by, :])
+    return Y
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx90a", "gfx942"])
+def test_the_first_of_a_warp_are_those_below_a_number(require_tool, target):
+    require_tool("host_compiler")
+    x = np.random.default_rng(1).integers(-3, 4, (100, 128)).astype(np.float16)
+    emission = partial_sums.emit(T.Tensor(x.shape, T.float16), target=target)
+    assert "if (lane < 16)" in emission.source and not re.search(r"lane / \d+ == 0", emission.source)
+    expected = [x[:64].sum(axis=0, dtype=np.float32), x[64:].sum(axis=0, dtype=np.float32)]
+    np.testing.assert_array_equal(emission.emulate(x, schedule="random"), expected)
 
 
 @pytest.mark.parametrize(("target", "owner"), [("sm_90a", "computing_thread < 4"), ("sm_80", "thread < 4")])

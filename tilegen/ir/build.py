@@ -187,7 +187,12 @@ def floordiv(left: Expr | Number, right: Expr | Number) -> Expr:
 def ceildiv(left: Expr | Number, right: Expr | Number) -> Expr:
     """ceil(left / right) for a non-negative left and a positive right."""
     divisor = as_expr(right)
-    if isinstance(divisor, Const) and _is_named(divisor) and not isinstance(left, Const):
+    if (
+        isinstance(divisor, Const)
+        and divisor.value != 1
+        and _is_named(divisor)
+        and not isinstance(left, Const)
+    ):
         # Kept as it is written by hand, (N + kBlockN - 1) / kBlockN: folding would lose the divisor's name.
         raised = Binary("+", as_expr(left), divisor, divisor.dtype)
         return floordiv(Binary("-", raised, const(1, divisor.dtype), divisor.dtype), divisor)

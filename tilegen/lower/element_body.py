@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.loops import Access
 from tilegen.ir.affine import substitute
-from tilegen.ir.expressions import Binary, Cast, Const, Expr, Load
+from tilegen.ir.expressions import Binary, Const, Expr, Load
 from tilegen.ir.held_names import private_names
 from tilegen.ir.nodes import Assign, AtomicElement, For, If, Let, Stmt, Store
 from tilegen.ir.traversal import free_vars
-from tilegen.ir.types import float32
 from tilegen.ir.walk import each_node
-from tilegen.lower.addresses import as_vector
-from tilegen.lower.atomic import atomic_update, vector_atomic, vector_update
+from tilegen.lower.atomic import atomic_update
 from tilegen.lower.conversion import PAIRS
 from tilegen.lower.element_access import ElementAccess
-from tilegen.lower.eviction import guarded, load_vector, store_vector
+from tilegen.lower.element_vectors import (
+    Vectors,
+    has_lets,
+    load_vectors,
+    name_targets,
+    pair_operand,
+    stored_pair,
+)
 from tilegen.lower.loops import note_variable
 from tilegen.lower.packed import packed, packed_values, pair_name
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation, Reinterpret
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
-
-
-@dataclass(slots=True)
-class _Vectors:
-    """Register arrays between memory and elements: loads that fill them, stores that empty them."""
-
-    loads: list[CStmt] = field(default_factory=list)
-    stores: list[CStmt] = field(default_factory=list)
-    targets: dict[int, str] = field(default_factory=dict)  # by position in the body
 
 
 def lower_elements(access: ElementAccess) -> list[CStmt]:
@@ -42,9 +37,9 @@ def lower_elements(access: ElementAccess) -> list[CStmt]:
     if access.vector == 1:
         body = _statements(access, access.loop.body, Literal(0))
     else:
-        vectors = _Vectors()
-        _load_vectors(access, vectors)
-        _name_targets(access, vectors)
+        vectors = Vectors()
+        load_vectors(access, vectors)
+        name_targets(access, vectors)
         body = [*vectors.loads, *_elements(access, vectors), *vectors.stores]
     condition = c.conjunction(guard)
     return body if condition is None else [IfC(condition, tuple(body))]
@@ -90,133 +85,16 @@ def _common_guard(access: ElementAccess) -> list[CExpr]:
     return [condition for condition in guards[0] if all(condition in other for other in guards[1:])]
 
 
-# ------------------------------------------------------------------------------------------- vectors
-
-
-def _array_name(access: ElementAccess, vectors: _Vectors, buffer: str) -> str:
-    taken = [*access.vectors.values(), *vectors.targets.values(), *access.context.taken]
-    name, count = f"{buffer}_vector", 1
-    while name in taken:
-        count += 1
-        name = f"{buffer}_vector_{count}"
-    return name
-
-
-def _load_vectors(access: ElementAccess, vectors: _Vectors) -> None:
-    """Declares and fills an array for each load that memory gives in vectors."""
-    language = access.language.language
-    for one in dict.fromkeys(one for one in access.loop.accesses if one.kind == "load"):
-        width = access.width(one)
-        key = (one.buffer.name, one.indices)
-        if width == 1 or key in access.vectors:
-            continue
-        name = _array_name(access, vectors, one.buffer.name)
-        dtype = one.buffer.dtype
-        alignment = width * dtype.bytes
-        array = Declare(access.type_name(dtype), name, None, (Literal(access.vector),), alignment=alignment)
-        vectors.loads.append(array)
-
-        def fill(at: CExpr, one: Access = one, name: str = name, width: int = width) -> CStmt:
-            element = access.element(one.buffer, one.indices, at)
-            inside = c.conjunction(access.missing(one, at))
-            if access.memory(one.buffer).scope == "global":
-                value = load_vector(
-                    access.context, access.loop.node, element, one.buffer.dtype, width, inside
-                )
-            else:
-                value = as_vector(element, one.buffer.dtype, width, language, const=True)
-                value = guarded(value, one.buffer.dtype, width, language, inside)
-            return AssignC(as_vector(c.index(name, at), one.buffer.dtype, width, language), value)
-
-        vectors.loads.append(_each_vector(access, width, fill))
-        access.context.note_vector(alignment, one.buffer)
-        access.vectors[key] = name
-
-
-def _each_vector(access: ElementAccess, width: int, move: Callable[[CExpr], CStmt]) -> CStmt:
-    """One access, or a loop over the accesses that make up the elements of a step."""
-    if width == access.vector:
-        return move(Literal(0))
-    return ForC(
-        access.element_variable,
-        Literal(0),
-        Literal(access.vector),
-        (move(Name(access.element_variable)),),
-        Literal(width),
-        unroll=True,
-    )
-
-
-def _name_targets(access: ElementAccess, vectors: _Vectors) -> None:
-    """Declares an array for each store that memory takes in vectors, and the store that empties it."""
-    for position, statement in enumerate(access.loop.body):
-        if not isinstance(statement, Store | AtomicElement):
-            continue
-        indices = tuple(substitute(index, access.lets) for index in statement.indices)
-        one = Access("store" if isinstance(statement, Store) else "atomic", statement.buffer, indices)
-        width = access.width(one)
-        if width == 1 or (isinstance(statement, Store) and _stored_pair(access, statement, width)):
-            continue
-        name = _array_name(access, vectors, statement.buffer.name)
-        vectors.targets[position] = name
-        dtype = statement.buffer.dtype
-        vectors.loads.append(
-            Declare(
-                access.type_name(dtype), name, None, (Literal(access.vector),), alignment=width * dtype.bytes
-            )
-        )
-
-        def empty(at: CExpr, one: Access = one, name: str = name, width: int = width) -> CStmt:
-            moved = _moved_vector(access, one, c.index(name, at), at, width)
-            missing = c.conjunction(access.missing(one, at))
-            return moved if missing is None else IfC(missing, (moved,))
-
-        vectors.stores.append(_each_vector(access, width, empty))
-        access.context.note_vector(width * dtype.bytes, statement.buffer)
-
-
-def _moved_vector(access: ElementAccess, one: Access, values: CExpr, at: CExpr, width: int) -> CStmt:
-    """A vector from registers to memory, stored or added."""
-    target = access.element(one.buffer, one.indices, at)
-    if one.kind == "atomic":
-        atomic = vector_atomic(access.context.target, "add", one.buffer, width)
-        assert atomic is not None and atomic.elements == width
-        return vector_update(access.context, atomic, target, values)
-    language = access.language.language
-    value = as_vector(values, one.buffer.dtype, width, language, const=True)
-    if access.memory(one.buffer).scope == "global":
-        return store_vector(access.context, access.loop.node, target, value, one.buffer.dtype, width)
-    return AssignC(as_vector(target, one.buffer.dtype, width, language), value)
-
-
-def _stored_pair(access: ElementAccess, store: Store, width: int) -> bool:
-    """Whether a store of two converted floats goes to memory as the pair that the conversion makes."""
-    return width == 2 == access.vector and pair_operand(access, store) is not None and not _has_lets(access)
-
-
-def _has_lets(access: ElementAccess) -> bool:
-    return any(isinstance(statement, Let) for statement in access.loop.body)
-
-
 # ------------------------------------------------------------------------------------------- elements
 
 
-def pair_operand(access: ElementAccess, store: Store | AtomicElement) -> Expr | None:
-    """The float32 value that a store rounds to 16 bits, where the language converts two at once."""
-    match store.value:
-        case Cast(operand, dtype) if dtype.name in PAIRS and operand.dtype == float32:
-            return operand if access.language.language == "cuda" else None
-        case _:
-            return None
-
-
-def _elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt]:
+def _elements(access: ElementAccess, vectors: Vectors) -> list[CStmt]:
     """The elements of a vector: in pairs where conversions come in pairs, else one by one."""
     body = access.loop.body
     pairs = access.context.attempt(lambda: _packed_elements(access, vectors))
     if pairs is not None:
         return pairs
-    if _has_lets(access):
+    if has_lets(access):
         inner = _statements(access, body, Name(access.element_variable), vectors)
         return [_over_elements(access, tuple(inner), 1)]
     out: list[CStmt] = []
@@ -225,13 +103,13 @@ def _elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt]:
         if pair is not None:
             out.append(pair)
             continue
-        one = _Vectors(targets={0: vectors.targets[position]} if position in vectors.targets else {})
+        one = Vectors(targets={0: vectors.targets[position]} if position in vectors.targets else {})
         inner = _statements(access, (statement,), Name(access.element_variable), one)
         out.append(_over_elements(access, tuple(inner), 1))
     return out
 
 
-def _packed_elements(access: ElementAccess, vectors: _Vectors) -> list[CStmt] | None:
+def _packed_elements(access: ElementAccess, vectors: Vectors) -> list[CStmt] | None:
     """Stores of values that are computed in pairs; None where one of them is not."""
     values = packed_values(access.loop.body, access.language.language)
     if values is None or access.vector % 2:
@@ -259,7 +137,7 @@ def _over_elements(access: ElementAccess, body: tuple[CStmt, ...], step: int) ->
     return ForC(access.element_variable, Literal(0), Literal(access.vector), body, by, unroll=True)
 
 
-def _pair(access: ElementAccess, statement: Stmt, position: int, vectors: _Vectors) -> CStmt | None:
+def _pair(access: ElementAccess, statement: Stmt, position: int, vectors: Vectors) -> CStmt | None:
     """Two conversions at once, to neighbouring places of an array or of memory."""
     if not isinstance(statement, Store | AtomicElement):
         return None
@@ -272,7 +150,7 @@ def _pair(access: ElementAccess, statement: Stmt, position: int, vectors: _Vecto
         return None
     one = Access("store", buffer, indices)
     in_memory = (
-        array is None and isinstance(statement, Store) and _stored_pair(access, statement, access.width(one))
+        array is None and isinstance(statement, Store) and stored_pair(access, statement, access.width(one))
     )
     if array is None and not in_memory and not access.register_run(buffer, indices, 2):
         return None
@@ -291,26 +169,22 @@ def _pair(access: ElementAccess, statement: Stmt, position: int, vectors: _Vecto
 
 
 def _statements(
-    access: ElementAccess, body: tuple[Stmt, ...], fine: CExpr, vectors: _Vectors | None = None
+    access: ElementAccess, body: tuple[Stmt, ...], fine: CExpr, vectors: Vectors | None = None
 ) -> list[CStmt]:
     """Statements at one element."""
     out: list[CStmt] = []
     for position, statement in enumerate(body):
         match statement:
-            case Store(buffer, indices, value):
+            case Store():
                 array = vectors.targets.get(position) if vectors is not None else None
                 out += _store(access, statement, fine, array)
-            case AtomicElement(op, buffer, indices, value):
-                target = access.element(buffer, _indices(access, indices), fine)
+            case AtomicElement(value=value):
                 if vectors is not None and position in vectors.targets:
                     out.append(
                         AssignC(c.index(vectors.targets[position], fine), access.expression(value, fine))
                     )
                     continue
-                update = atomic_update(
-                    access.context, op, buffer, target, access.expression(value, fine), statement.location
-                )
-                out += _guarded(access, Access("atomic", buffer, _indices(access, indices)), fine, update)
+                out += _updated(access, statement, fine)
             case Let(var, value, mutable):
                 name = access.type_name(var.dtype)
                 again = any(isinstance(one, Assign) and one.var == var for one in each_node(access.loop.body))
@@ -330,6 +204,21 @@ def _statements(
                     remedy="move the statement out of the T.Parallel loop",
                 )
     return out
+
+
+def _updated(access: ElementAccess, atomic: AtomicElement, fine: CExpr) -> list[CStmt]:
+    """An element that is updated in place."""
+    context, op, buffer = access.context, atomic.op, atomic.buffer
+    indices = _indices(access, atomic.indices)
+    target = access.element(buffer, indices, fine)
+    return _guarded(
+        access,
+        Access("atomic", buffer, indices),
+        fine,
+        lambda: atomic_update(
+            context, op, buffer, target, access.expression(atomic.value, fine), atomic.location
+        ),
+    )
 
 
 def _branch(access: ElementAccess, branch: If, fine: CExpr) -> list[CStmt]:
@@ -361,13 +250,17 @@ def _store(access: ElementAccess, store: Store, fine: CExpr, array: str | None) 
         return [AssignC(c.index(array, fine), access.expression(store.value, fine))]
     indices = _indices(access, store.indices)
     target = access.element(store.buffer, indices, fine)
-    match store.value:
-        case Binary("+" | "-" | "*" as op, Load(buffer, places), right, dtype) if (
-            buffer.name == store.buffer.name and places == store.indices and dtype.bits >= 32
-        ):
-            update: CStmt = AssignC(target, access.expression(right, fine), f"{op}=")
-        case value:
-            update = _assigned(target, access.expression(value, fine), store.value.dtype.name == "float32")
+
+    def update() -> CStmt:
+        match store.value:
+            case Binary("+" | "-" | "*" as op, Load(buffer, places), right, dtype) if (
+                buffer.name == store.buffer.name and places == store.indices and dtype.bits >= 32
+            ):
+                return AssignC(target, access.expression(right, fine), f"{op}=")
+            case value:
+                single = store.value.dtype.name == "float32"
+                return _assigned(target, access.expression(value, fine), single)
+
     return _guarded(access, Access("store", store.buffer, indices), fine, update)
 
 
@@ -380,8 +273,13 @@ def _assigned(target: CExpr, value: CExpr, single: bool) -> CStmt:
             return AssignC(target, value)
 
 
-def _guarded(access: ElementAccess, one: Access, fine: CExpr, statement: CStmt) -> list[CStmt]:
-    condition = c.conjunction(access.missing(one, fine))
+def _guarded(access: ElementAccess, one: Access, fine: CExpr, lowered: Callable[[], CStmt]) -> list[CStmt]:
+    """What is done to an element where that is inside of its tensor; it asks no more for what is known there."""
+    known, missing = access.implied, access.missing(one, fine)
+    access.implied = [*known, *missing]
+    statement = lowered()
+    access.implied = known
+    condition = c.conjunction(missing)
     return [statement] if condition is None else [IfC(condition, (statement,))]
 
 

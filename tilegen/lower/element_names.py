@@ -13,7 +13,7 @@ from tilegen.lower.context import Context
 from tilegen.lower.register_index import Symbol, digit_sum
 from tilegen.lower.threads import thread_part
 from tilegen.model import build as c
-from tilegen.model.expressions import CExpr, Literal, Name
+from tilegen.model.expressions import CExpr, Literal, Name, Operation
 from tilegen.model.statements import CStmt, Declare, ForC
 from tilegen.model.walk import names as mentioned
 
@@ -142,6 +142,15 @@ def register_digits_of(partition: Fragment, axis: int) -> tuple[Digit, ...]:
     return merged_digits(digits)
 
 
+def _is_first(digit: CExpr) -> CExpr:
+    """`digit == 0`, and `lane < 16` for `lane / 16`."""
+    match digit:
+        case Operation("/", whole, unit):
+            return c.operation("<", whole, unit)
+        case _:
+            return c.operation("==", digit, 0)
+
+
 def owner_conditions(context: Context, partition: Fragment) -> list[CExpr]:
     """What tells the one thread that stores an element from those that hold copies of it."""
     conditions: list[CExpr] = []
@@ -159,7 +168,7 @@ def owner_conditions(context: Context, partition: Fragment) -> list[CExpr]:
             elif to_the_end and len(context.threads.digits(unit, run)) > 1:  # the first threads own it
                 conditions.append(c.operation("<", context.threads.name(whole.name), unit))
             else:
-                conditions.append(c.operation("==", context.threads.digit(unit, run), 0))
+                conditions.append(_is_first(context.threads.digit(unit, run)))
             run = 1
         divisor *= mode.extent
     return conditions

@@ -68,6 +68,7 @@ class _Array:
     type_name: str
     shape: tuple[int, ...]
     alignment: int
+    indices: tuple[CExpr, ...]
     elements: tuple[str | CExpr, ...]
     value: CExpr | None
     comment: str
@@ -81,9 +82,8 @@ def fragment_declarations(
     language = context.target.language
     arrays = [_array(context, buffer, kernel) for buffer in fragments_in_use(context) if chosen(buffer.name)]
     out: list[CStmt] = []
-    for elements in dict.fromkeys((array.elements, len(array.shape)) for array in arrays):
-        alike = [array for array in arrays if (array.elements, len(array.shape)) == elements]
-        out += _alike(alike)
+    for held in dict.fromkeys((array.indices, array.elements) for array in arrays):
+        out += _alike([array for array in arrays if (array.indices, array.elements) == held])
     for buffer in kernel.allocations:
         if buffer.scope == "local" and chosen(buffer.name):
             shape = tuple(Literal(extent) for extent in buffer.extents)
@@ -93,10 +93,9 @@ def fragment_declarations(
 
 def _alike(arrays: list[_Array]) -> list[CStmt]:
     """The declarations of arrays that hold the same elements, those of one type and without a value in one line."""
-    indices = "".join(f"[{name}]" for name in register_names(len(arrays[0].shape)))
     if len(arrays) == 1 and not arrays[0].comment:
-        return [_declare(arrays, _said(indices, arrays[0].elements))]
-    out: list[CStmt] = [Comment(_said(indices, arrays[0].elements))]
+        return [_declare(arrays, _said(arrays[0]))]
+    out: list[CStmt] = [Comment(_said(arrays[0]))]
     joint: dict[tuple[object, ...], list[_Array]] = {}
     for array in arrays:
         key = (array.type_name, array.shape, array.alignment, array.name if array.value is not None else "")
@@ -104,10 +103,11 @@ def _alike(arrays: list[_Array]) -> list[CStmt]:
     return [*out, *(_declare(together, together[0].comment) for together in joint.values())]
 
 
-def _said(indices: str, elements: tuple[str | CExpr, ...]) -> tuple[str | CExpr, ...]:
+def _said(array: _Array) -> tuple[str | CExpr, ...]:
     """What the elements of an array are; of one element that all threads hold, no index says it."""
-    same = all(isinstance(part, str | Literal) for part in elements)
-    return ("every thread holds " if same else f"{indices} is ", *elements)
+    same = all(isinstance(part, str | Literal) for part in array.elements)
+    indices = "".join(f"[{index.name if isinstance(index, Name) else 0}]" for index in array.indices)
+    return ("every thread holds " if same else f"{indices} is ", *array.elements)
 
 
 def _declare(arrays: list[_Array], comment: str | tuple[str | CExpr, ...]) -> CStmt:
@@ -125,14 +125,16 @@ def _declare(arrays: list[_Array], comment: str | tuple[str | CExpr, ...]) -> CS
 
 def _array(context: Context, buffer: Buffer, kernel: Kernel) -> _Array:
     fragment = context.decisions.fragment(buffer)
-    names = tuple(Name(name) for name in register_names(len(fragment.register_shape)))
+    shape = fragment.register_shape
+    names = register_names(len(shape))
+    indices = tuple(Name(name) if n > 1 else Literal(0) for name, n in zip(names, shape, strict=True))
     axes = {1: ("element",), 2: ("row", "column")}.get(
         fragment.rank, tuple(f"axis {axis}" for axis in range(fragment.rank))
     )
     elements: list[str | CExpr] = []
     for position, axis in enumerate(axes):
         lead = f"{', ' if position else ''}{axis} "
-        elements += [lead, coordinate(fragment, position, names, context.threads)]
+        elements += [lead, coordinate(fragment, position, indices, context.threads)]
     paired = 4 if buffer.dtype.bits == 16 and fragment.register_count % 2 == 0 else 0
     wanted = max(paired, context.aligned.get(buffer.name, 0))
     fill = next((f for f, _ in context.initial.items() if f.target.buffer.name == buffer.name), None)
@@ -141,6 +143,7 @@ def _array(context: Context, buffer: Buffer, kernel: Kernel) -> _Array:
         type_name=type_name(buffer.dtype, context.target.language),
         shape=fragment.register_shape,
         alignment=wanted if wanted * 8 > buffer.dtype.bits else 0,
+        indices=indices,
         elements=tuple(elements),
         value=None if fill is None else _initial(context, fill, fragment.register_shape),
         comment=_folded(context, buffer) if fill is None else context.reference(fill.location),
