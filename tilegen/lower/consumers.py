@@ -329,12 +329,15 @@ class Consumers:
         return out
 
     def _drained(self, loop: For, late: Sequence[HandOver]) -> list[CStmt]:
-        """Behind such a loop: all gemms are waited for, and the last stages let go."""
+        """Behind such a loop: all gemms are waited for, and the last stages let go where they are filled again."""
         head = self.heads[loop]
         out: list[CStmt] = [Expression(c.call("warpgroup_wait", template=(0,)))]
         runs = None if head.runs else head.condition
         for hand_over in late:
-            out += self.release(hand_over, Name(_released(hand_over)), runs)
+            if rings.entered_once(self.context, hand_over):
+                self.waited.pop(hand_over.name, None)
+            else:
+                out += self.release(hand_over, Name(_released(hand_over)), runs)
         for gemm in loop.body:
             if isinstance(gemm, Gemm):
                 self.hazards.note(gemm)
