@@ -180,12 +180,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int j_tiles = (keys + kBlockN - 1) / kBlockN;
   const int wave = threadIdx.x / 64;
   const int lane = threadIdx.x % 64;
-  // [mi][ni][r] is row 32 * wave + lane % 32 + 32 * mi, column 8 * (lane / 32) + 32 * ni + r % 8 + 16 * (r / 8)
+  // [0][ni][r] is row 32 * wave + lane % 32, column 8 * (lane / 32) + 32 * ni + r % 8 + 16 * (r / 8)
   float S[1][2][16];
   float O_local[1][4][16] = {};  // attention.py:58  T.fill(O_local, 0)
-  // [mi][ni][r] is row 32 * wave + lane % 32 + 32 * mi, column 8 * (lane / 32) + 16 * ni + r
-  alignas(16) fp16 P[1][4][8];
-  // [r] is element 32 * wave + lane % 32 + 32 * r
+  alignas(16) fp16 P[1][4][8];   // [0][ni][r] is row 32 * wave + lane % 32, column 8 * (lane / 32) + 16 * ni + r
+  // [0] is element 32 * wave + lane % 32
   float m[1] = {-infinity()};  // attention.py:60  T.fill(m, -T.infinity(T.float32))
   float m_old[1], alpha[1];
   float l[1] = {};  // attention.py:59  T.fill(l, 0)
@@ -396,7 +395,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int r = 0; r < 16; ++r) O_local[0][ni][r] *= alpha[0];
 
   // attention.py:89  T.copy(O_local, O[b, bx * block_M : (bx + 1) * block_M, h, :])
-  block_sync_lds();  // O_staging lies over K_shared and V_shared
   const TileWindow<fp16> O_window = {&O[((b * kSQ + bx * kBlockM) * kH + h) * kD], kSQ - bx * kBlockM, kD, kH * kD};
   const BufferResource O_window_resource = O_window.resource<kBlockM>();
 #pragma unroll
@@ -419,7 +417,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // attention.py:91  LSE[b, h, bx * block_M + i] = m[i] * scale + T.log(l[i])
   {
     const int i = 32 * wave + lane % 32;
-    if (lane / 32 == 0) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[0] * kScale + logf(l[0]);
+    if (lane < 32) LSE[(b * kH + h) * kSQ + bx * kBlockM + i] = m[0] * kScale + logf(l[0]);
   }
 }
 

@@ -147,13 +147,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int thread = threadIdx.x;
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
-  // [mi][ni][r] is row 16 * warp + lane / 4 + 16 * mi + 8 * (r / 2), column 2 * (lane % 4) + 8 * ni + r % 2
+  // [0][ni][r] is row 16 * warp + lane / 4 + 8 * (r / 2), column 2 * (lane % 4) + 8 * ni + r % 2
   float S[1][16][4];
   float O_local[1][16][4] = {};  // attention.py:58  T.fill(O_local, 0)
-  // [mi][ni][r] is row 16 * warp + lane / 4 + 16 * mi + 8 * (r / 2 % 2),
-  // column 2 * (lane % 4) + 16 * ni + r % 2 + 8 * (r / 4)
+  // [0][ni][r] is row 16 * warp + lane / 4 + 8 * (r / 2 % 2), column 2 * (lane % 4) + 16 * ni + r % 2 + 8 * (r / 4)
   alignas(4) half P[1][8][8];
-  // [mi][r] is element 16 * warp + lane / 4 + 16 * mi + 8 * r
+  // [0][r] is element 16 * warp + lane / 4 + 8 * r
   float m[1][2] = {{-infinity(), -infinity()}};  // attention.py:60  T.fill(m, -T.infinity(T.float32))
   float m_old[1][2], alpha[1][2];
   float l[1][2] = {};  // attention.py:59  T.fill(l, 0)

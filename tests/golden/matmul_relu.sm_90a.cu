@@ -271,7 +271,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     ring.advance();
   }
   warpgroup_wait<0>();
-  if (thread == 0) mbarrier_arrive(shared.empty[released]);
 
   // Epilogue
   // matmul.py:30  C_local[i, j] = T.max(C_local[i, j], 0)

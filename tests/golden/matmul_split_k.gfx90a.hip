@@ -50,7 +50,7 @@ constexpr int kSplitK = 4, kBlockM = 16, kBlockN = 128, kBlockK = 64;
 constexpr int kTilesStep = 56;  // iterations of step
 constexpr int kThreads = 128;
 constexpr int kStages = 2;                          // tiles in LDS: one is read while the next is filled
-constexpr int kCLocalPartElements = 16 * kThreads;  // of C_local, of all threads
+constexpr int kCLocalPartElements = 16 * kThreads;  // what a block leaves of C_local
 constexpr int kWaves = 2;
 
 struct alignas(16) SharedStorage {
@@ -195,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int thread = threadIdx.x;
   const int wave = threadIdx.x / 64;
   const int lane = threadIdx.x % 64;
-  // [mi][ni][r] is row lane % 16 + 16 * mi, column 64 * wave + 8 * (lane / 16) + 4 * (ni % 2) + 32 * (ni / 2) + r
+  // [0][ni][r] is row lane % 16, column 64 * wave + 8 * (lane / 16) + 4 * (ni % 2) + 32 * (ni / 2) + r
   alignas(16) float C_local[1][4][4] = {};  // split_k.py:34  T.clear(C_local)
 
   // split_k.py:37  T.copy(A[by * block_M, k], A_shared)
@@ -313,8 +313,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int ni = 0; ni < 4; ++ni) {
       *reinterpret_cast<fp32x4*>(&C_local[0][ni][0]) =
           *reinterpret_cast<const fp32x4*>(&C_local_first[4 * ni * kThreads]);
-#pragma unroll 4
-      for (int part = 1; part < kSplitK; ++part) {  // loads of 4 parts run at once
+#pragma unroll
+      for (int part = 1; part < kSplitK; ++part) {  // loads of all parts run at once
         alignas(16) float partial[4];
         *reinterpret_cast<fp32x4*>(&partial[0]) =
             *reinterpret_cast<const fp32x4*>(&C_local_first[i64(part) * kCLocalPartElements + 4 * ni * kThreads]);
@@ -324,7 +324,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
 
     // split_k.py:41  T.copy(C_local, C[by * block_M, bx * block_N])
-    block_sync_lds();  // C_staging lies over A_shared and B_shared
     const TileWindow<fp16> C_window = {&C[by * kBlockM * kN + bx * kBlockN], kM - by * kBlockM, kN - bx * kBlockN, kN};
     const BufferResource C_window_resource = C_window.resource<kBlockM>();
 #pragma unroll

@@ -44,7 +44,7 @@ constexpr int kTilesStep = 56;  // iterations of step
 constexpr int kThreads = 128;
 constexpr int kStages = 5;
 constexpr int kSwizzleColumns = 64;                 // fp16 elements in one 128-byte swizzle row
-constexpr int kCLocalPartElements = 16 * kThreads;  // of C_local, of all threads
+constexpr int kCLocalPartElements = 16 * kThreads;  // what a block leaves of C_local
 
 struct alignas(1024) SharedStorage {
   half A_shared[kStages][kBlockM][kBlockK];
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const int thread = threadIdx.x;
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
-  // [mi][ni][r] is row lane / 4 + 16 * mi + 8 * (r / 2), column 32 * warp + 2 * (lane % 4) + 8 * ni + r % 2
+  // [0][ni][r] is row lane / 4 + 8 * (r / 2), column 32 * warp + 2 * (lane % 4) + 8 * ni + r % 2
   alignas(16) float C_local[1][4][4] = {};  // split_k.py:34  T.clear(C_local)
 
   const int A_shared_row = thread / 8;  // this thread's first chunk of A_shared
@@ -216,9 +216,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         __syncthreads();  // the next tile has landed
         load_operands(0, step + 1 < kTilesStep ? next_stage : stage, 0);
       }
-      if (kk == 1) {
-        if (step_ahead < kTilesStep) load_A_shared(freed, step_ahead);
-      }
+      if (kk == 1 && step_ahead < kTilesStep) load_A_shared(freed, step_ahead);
       if (kk == 2) {
         if (step_ahead < kTilesStep) load_B_shared(freed, step_ahead);
         cp_async_commit();
@@ -243,8 +241,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int ni = 0; ni < 4; ++ni) {
       *reinterpret_cast<float4*>(&C_local[0][ni][0]) =
           *reinterpret_cast<const float4*>(&C_local_first[4 * ni * kThreads]);
-#pragma unroll 4
-      for (int part = 1; part < kSplitK; ++part) {  // loads of 4 parts run at once
+#pragma unroll
+      for (int part = 1; part < kSplitK; ++part) {  // loads of all parts run at once
         alignas(16) float partial[4];
         *reinterpret_cast<float4*>(&partial[0]) =
             *reinterpret_cast<const float4*>(&C_local_first[i64(part) * kCLocalPartElements + 4 * ni * kThreads]);

@@ -57,7 +57,7 @@ constexpr int kStages = 5;
 constexpr int kSwizzleColumns = 64;  // fp16 elements in one 128-byte swizzle row
 constexpr int kWarpsPerWarpgroup = 4;
 constexpr u32 kStageBytes = sizeof(half) * (kBlockM * kBlockK + kBlockK * kBlockN);  // awaited by full
-constexpr int kCLocalPartElements = 16 * (kConsumers * kWarpgroup);                  // of C_local, of all threads
+constexpr int kCLocalPartElements = 16 * kConsumers * kWarpgroup;                    // what a block leaves of C_local
 constexpr int kConsumerBarrier = 1;   // of all consumers; barrier 0 is __syncthreads
 constexpr int kWarpgroupBarrier = 2;  // of the first consumer warpgroup; 0 is __syncthreads, 1 of all consumers
 
@@ -236,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
   const int warp = thread / 32;
   const int lane = thread % 32;
   RingState<kStages> ring(0);
-  // [mi][ni][r] is row lane / 4 + 16 * mi + 8 * (r / 2), column 32 * warp + 2 * (lane % 4) + 8 * ni + r % 2
+  // [0][ni][r] is row lane / 4 + 8 * (r / 2), column 32 * warp + 2 * (lane % 4) + 8 * ni + r % 2
   alignas(16) float C_local[1][4][4] = {};  // split_k.py:34  T.clear(C_local)
 
   // Main loop
@@ -285,8 +285,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     for (int ni = 0; ni < 4; ++ni) {
       *reinterpret_cast<float4*>(&C_local[0][ni][0]) =
           *reinterpret_cast<const float4*>(&C_local_first[4 * ni * kConsumers * kWarpgroup]);
-#pragma unroll 4
-      for (int part = 1; part < kSplitK; ++part) {  // loads of 4 parts run at once
+#pragma unroll
+      for (int part = 1; part < kSplitK; ++part) {  // loads of all parts run at once
         alignas(16) float partial[4];
         *reinterpret_cast<float4*>(&partial[0]) = *reinterpret_cast<const float4*>(
             &C_local_first[i64(part) * kCLocalPartElements + 4 * ni * kConsumers * kWarpgroup]);
@@ -311,9 +311,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
       for (int group = 0; group < kBlockN / kSwizzleColumns; ++group)
         tma_store_2d(C, shared.C_shared[group], bx * kBlockN + group * kSwizzleColumns, by * kBlockM);
       tma_store_commit();
+      tma_store_wait_read();
     }
   }
-  if (thread == 0) tma_store_wait_read();
 }
 
 // --------------------------------------------------------------------------------------------- host

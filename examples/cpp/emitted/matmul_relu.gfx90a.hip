@@ -342,7 +342,7 @@ extern "C" hipError_t matmul_relu_launch(const _Float16* A, const _Float16* B, _
   const u64 blocks_x = (u64(N) + kBlockN - 1) / kBlockN;
   const u64 blocks_y = (u64(M) + kBlockM - 1) / kBlockM;
   if (blocks_x == 0 || blocks_y == 0) return hipSuccess;
-  if (blocks_x > 0xFFFFFFFF / kThreads || blocks_y > 0xFFFF) return hipErrorInvalidValue;  // more than a grid holds
+  if (blocks_y > 0xFFFF) return hipErrorInvalidValue;  // more than a grid holds
   matmul_relu<<<dim3(u32(blocks_x), u32(blocks_y)), kThreads, 0, stream>>>(A, B, C, M, N, K);
   return hipGetLastError();
 }
