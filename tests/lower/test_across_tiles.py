@@ -5,6 +5,7 @@ schedule of blocks and threads, and that no step of it can be left out."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,15 @@ def test_it_is_right(held: bool, block: int, threads: int, how: dict[str, Any], 
     assert files.plan.next_tile is not None and "begin_tile();" in files.source
     result = run(files.source, files.manifest, inputs, **how)
     assert relative_error(result, _expected(*inputs, block)) < 2e-3
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("queries", [304, 4096], ids=["beside the next tile", "alone"])
+def test_each_role_counts_a_tiles_iterations_once(queries: int, held: bool) -> None:
+    """The bound differs from tile to tile: it has a name in front of each role's loop, and stands in no loop's head."""
+    text = kernel_text(generated(squared, "sm_90a", _inputs(queries, 1), held=held, persistent=True))
+    assert text.count("const int j_tiles = ") == 2
+    assert set(re.findall(r"for \(int j = \d; j < (.*?); ", text)) == {"j_tiles"}
 
 
 def test_the_first_gemm_has_a_stage_more() -> None:

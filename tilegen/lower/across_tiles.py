@@ -52,7 +52,8 @@ def lower_across(
     begin_code = consumers.block(found.begin)
     kept = _kept(consumers, found)
     head_of_tile = consumers.block(others)
-    pieces = SkewedLoop.of(consumers, loop, loop_head(context, loop), skew)
+    bound, head = rings.trip_count(context, loop, loop_head(context, loop))
+    pieces = SkewedLoop.of(consumers, loop, head, skew)
     ahead, begin = _begin(pieces, kept, begin_code)
     lambdas: list[CStmt] = []
     pieces.declare_others(lambdas)
@@ -65,6 +66,7 @@ def lower_across(
         *declare(lambda name: name not in early),
         Blank(),
         *head_of_tile,
+        *bound,
         *lambdas,
         Blank(),
         *work,

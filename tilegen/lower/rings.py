@@ -128,13 +128,13 @@ def _same_in_every_tile(context: Context, loop: For) -> bool:
 
 
 def trip_count(context: Context, loop: For, head: LoopHead) -> tuple[list[CStmt], LoopHead]:
-    """A name for how often a counted loop runs, where its bound is longer, and the head that uses it."""
+    """A name for a loop's bound, where that is more than a name or a number, and the head that uses it."""
     declared: list[CStmt] = []
+    if not isinstance(head.stop, Name | Number):
+        name = f"{head.variable.rstrip('_')}_tiles"
+        declared.append(Declare("int", name, head.stop, const=True))
+        head = replace(head, stop=Name(name))
     if any(loop is one for one in counted_loops(context)):
-        if not isinstance(head.stop, Name | Number):
-            name = f"{head.variable.rstrip('_')}_tiles"
-            declared.append(Declare("int", name, head.stop, const=True))
-            head = replace(head, stop=Name(name))
         context.trips[loop.var.name] = head.stop
     return declared, head
 
