@@ -31,6 +31,43 @@ def widths(X, block=512):
     return Y, sums
 
 
+def turned(X, block=64):
+    """Through shared memory, and as a product."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float16)
+    Y = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=128) as (bx, by):
+        left = T.alloc_shared((block, block), T.float16)
+        right = T.alloc_shared((block, block), T.float16)
+        total = T.alloc_fragment((block, block), T.float32)
+        T.clear(total)
+        for k in T.Pipelined(T.ceildiv(N, block), num_stages=2):
+            T.copy(X[by * block, k * block], left)
+            T.copy(X[k * block, bx * block], right)
+            T.gemm(left, right, total)
+        T.copy(total, Y[by * block, bx * block])
+    return Y
+
+
+@pytest.mark.parametrize(("size", "expected"), [(128, 16), (132, 8), (130, 4), (131, 2)])
+@pytest.mark.parametrize("target", ["sm_80", "gfx90a", "gfx942", "gfx950"])
+def test_tiles_ask_for_no_more_than_their_rows_allow(require_tool, target, size, expected):
+    require_tool("host_compiler")
+    x = np.random.default_rng(1).integers(-2, 3, (size, size)).astype(np.float16)
+    files = generated(turned, target, [x])
+    found = {tensor.name: tensor.alignment for tensor in files.manifest.tensors}
+    assert found["X"] == expected >= found["Y"]
+    (found,) = emulated(turned, target, [x])
+    np.testing.assert_array_equal(found, (x.astype(np.float64) @ x).astype(np.float16))
+
+
+def test_copies_that_stay_behind_for_one_reason_share_a_line():
+    files = generated(turned, "sm_90a", [np.zeros((131, 131), np.float16)])
+    header = files.source.partition("#include")[0].replace("\n//            ", " ")
+    assert header.count("not even 4 bytes are aligned in both places") == 1
+    assert " and test_alignment.py:" in header and "load no tile ahead: not even" in header
+
+
 CASES = [(512, {"X": 16, "Y": 16}), (506, {"X": 4, "Y": 4}), (508, {"X": 8, "Y": 8}), (511, {"X": 2, "Y": 2})]
 
 

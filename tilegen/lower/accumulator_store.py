@@ -105,12 +105,13 @@ def lower_staged_store(context: Context, copy: Copy) -> list[CStmt]:
     owner = c.conjunction(owner_conditions(context, decision.c))
     if owner is not None:  # other waves hold copies
         statements = (IfC(owner, statements),)
+    size = access_bytes(copy, 1, context.decisions)
     out: list[CStmt] = []
     if _repeats(context, copy) or not all(context.left.get(name) for name in staging.over):
         out.append(Expression(c.call("block_sync_lds"), comment=_why_sync(staging.name, staging.over)))
     return [
         *out,
-        *window(context, copy.target, window_name, rows_name(context, copy.source.buffer)),
+        *window(context, copy.target, window_name, rows_name(context, copy.source.buffer), size=size),
         *statements,
     ]
 

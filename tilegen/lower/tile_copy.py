@@ -56,10 +56,15 @@ def _register(tile: TileCopy, registers: str, block: CExpr, row: CExpr) -> CExpr
 
 
 def window(
-    context: Context, region: Region, name: str, tile_rows: CExpr, within: CExpr | None = None
+    context: Context,
+    region: Region,
+    name: str,
+    tile_rows: CExpr,
+    within: CExpr | None = None,
+    size: int = ACCESS_BYTES,
 ) -> list[CStmt]:
-    """Declares the window on a region of a tensor and its resource, which covers `tile_rows` rows; `within` empties the
-    window where it is false."""
+    """Declares the window on a region of a tensor and its resource, which covers `tile_rows` rows and is accessed
+    `size` bytes at a time; `within` empties the window where it is false."""
     context.primitive("make_buffer_resource")
     window_helper(context)
     buffer = region.buffer
@@ -76,7 +81,7 @@ def window(
         context.window_rows[key] = max(context.window_rows.get(key, 0), region.tile[0])
     if within is not None:
         rows = Ternary(within, rows, Literal(0))
-    context.note_vector(ACCESS_BYTES, buffer)
+    context.note_vector(size, buffer)
     # The last iterations load tiles that are not there.
     beyond = [TILES_AHEAD * extent for extent in region.shape]
     origin = global_element(context, buffer, offsets, beyond)
@@ -112,7 +117,8 @@ def load(context: Context, tile: TileCopy, registers: str, within: CExpr | None 
     """Global memory to registers; the copy's loop variables mean what the context's environment says."""
     source, transfer = tile.copy.source, tile.transfer
     name = "window"
-    out = window(context, source, name, rows_name(context, tile.copy.target.buffer), within)
+    rows = rows_name(context, tile.copy.target.buffer)
+    out = window(context, source, name, rows, within, tile.access_bytes)
     blocks: CExpr = Name("i") if transfer.blocks > 1 else Literal(0)
     run: CExpr = Name("r") if transfer.rows > 1 else Literal(0)
     position = (blocks, run, Literal(0)) if transfer.transposes else (blocks, Literal(0))

@@ -29,6 +29,7 @@ from tilegen.schedule.run_ahead import bound_to_iteration, bound_to_order
 from tilegen.target import Target
 
 StagedLoop = tuple[For, tuple[Copy, ...]]
+_NO_TILE = " loads no tile ahead"
 
 
 def plan_multistage(program: Program, target: Target, decisions: Decisions) -> Plan | str:
@@ -77,7 +78,21 @@ def _staged_loops(kernel: Kernel, decisions: Decisions) -> tuple[list[StagedLoop
             reasons += [reason for reason in bound if reason and reason not in reasons]
             if copies:
                 loops.append((statement, copies))
-    return loops, reasons
+    return loops, _together(reasons)
+
+
+def _together(reasons: Sequence[str]) -> list[str]:
+    """The reasons, one for all copies that have the same: `a.py:8 and a.py:9 load no tile ahead: …`."""
+    alike: dict[str, list[str]] = {}
+    for reason in reasons:
+        why = reason.partition(_NO_TILE)[2]
+        alike.setdefault(why or reason, []).append(reason)
+    return [
+        whole[0]
+        if len(whole) == 1
+        else f"{' and '.join(reason.partition(_NO_TILE)[0] for reason in whole)} load no tile ahead{why}"
+        for why, whole in alike.items()
+    ]
 
 
 def _too_much(
@@ -125,7 +140,7 @@ def _bound(kernel: Kernel, loop: For, copy: Copy, decisions: Decisions) -> str:
     """Why a copy cannot run ahead of its iteration as cp.async; empty when it can."""
     source, sink = copy.source, copy.target
     written = written_tensors(kernel)
-    no_tile = f"{copy.location.place} loads no tile ahead"
+    no_tile = f"{copy.location.place}{_NO_TILE}"
     if source.buffer.name in written:
         return f"{no_tile}: {source.buffer.name} is written by the kernel"
     if source.buffer.dtype != sink.buffer.dtype:
