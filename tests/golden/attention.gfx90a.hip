@@ -191,19 +191,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 
   // attention.py:55  T.copy(Q[b, bx * block_M : (bx + 1) * block_M, h, :], Q_shared)
   {
-    fp16x8 Q_next[8];
+    fp16x8 Q_loaded[8];
     const TileWindow<fp16> window = {&Q[((b * kSQ + bx * kBlockM) * kH + h) * kD], kSQ - bx * kBlockM, kD, kH * kD};
     const BufferResource window_resource = window.resource<kBlockM>();
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const int row = 4 * wave + lane / 16 + 16 * i;
       const int column = 8 * (lane % 16);
-      Q_next[i] = buffer_load_b128<fp16x8>(window_resource, window.offset(row, column));
+      Q_loaded[i] = buffer_load_b128<fp16x8>(window_resource, window.offset(row, column));
     }
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const int row = 4 * wave + lane / 16 + 16 * i;
-      *reinterpret_cast<fp16x8*>(&shared.Q_shared[row][8 * ((lane % 16) ^ (row % 8))]) = Q_next[i];
+      *reinterpret_cast<fp16x8*>(&shared.Q_shared[row][8 * ((lane % 16) ^ (row % 8))]) = Q_loaded[i];
     }
   }
 

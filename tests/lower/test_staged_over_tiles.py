@@ -54,6 +54,27 @@ def halved(A, B, block: int = 64, block_K: int = 32, work: bool = True, behind: 
     return C
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_registers_of_a_tile_that_is_not_ahead_are_not_the_next_ones(target):
+    """A loop's next tile waits in registers; what is loaded once goes through them at once."""
+
+    def mirrored(X, block: int = 64):
+        M, N = T.const("M, N")
+        X: T.Tensor((M, N), T.float16)
+        Y = T.empty((M, N), T.float16)
+        with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=128) as (bx, by):
+            tile = T.alloc_shared((block, block), T.float16)
+            T.copy(X[by * block, bx * block], tile)
+            for i, j in T.Parallel(block, block):
+                Y[by * block + i, bx * block + j] = tile[block - 1 - i, j]
+        return Y
+
+    once = kernel_text(generated(mirrored, target, [np.zeros((128, 128), np.float16)]))
+    assert "tile_loaded[" in once and "_next" not in once
+    ahead = kernel_text(generated(halved, target, operands()))
+    assert "B_next[" in ahead and "_loaded" not in ahead
+
+
 PROGRAMS = [  # parameters, and whether a barrier is for the staged tile alone
     ({"work": False}, True),
     ({}, False),

@@ -24,7 +24,7 @@ def lower_tile_copy(context: Context, copy: Copy) -> list[CStmt] | None:
     found = tile_copy(copy, context.program, context.decisions, context.target, ranges(context))
     if isinstance(found, str):
         return None
-    registers = context.name(f"{found.name}_next")
+    registers = context.name(f"{found.name}_loaded")
     body = (
         declare_registers(context, found, registers),
         *load(context, found, registers),
