@@ -70,7 +70,14 @@ def test_known_values_stand_in_nested_code_and_in_one_another():
     ]
 
 
-def test_what_may_change_has_no_name():
-    counted = [Declare("int", "count", c.add("K", 1))]
-    body = [AssignC(Name("x"), c.add("K", 1))]
-    assert with_known_values(counted, body) == [*counted, *body]
+@pytest.mark.parametrize(
+    "declared",
+    [
+        Declare("int", "count", c.add("K", 1)),  # may change
+        Declare("i64", "count", c.add("K", 1), const=True),  # the sum itself is an int
+        Declare("int", "count", Name("K"), const=True),
+    ],
+)
+def test_others_are_not_called_so(declared):
+    body = [AssignC(Name("x"), c.add("K", 1)), AssignC(Name("y"), Name("K"))]
+    assert with_known_values([declared], body) == [declared, *body]

@@ -11,14 +11,15 @@ from tilegen.model.transform import rewritten_statements
 
 def with_known_values(prologue: Sequence[CStmt], body: Sequence[CStmt]) -> list[CStmt]:
     """The prologue and the body behind it, in which what a constant of the prologue is computed as stands once. What it
-    is computed from is known at the kernel's top, and means the same everywhere below."""
+    is computed from is known at the kernel's top, and means the same everywhere below. Constants of other types than
+    int may be of another type than what they are computed as."""
     known: dict[CExpr, CExpr] = {}
     named: list[CStmt] = []
     for statement in prologue:
         (changed,) = rewritten_statements([statement], known.get)
         named.append(changed)
         match changed:
-            case Declare(const=True, value=Operation() as value, structured=(), name=name):
+            case Declare("int", name, Operation() as value, const=True, structured=()):
                 known.setdefault(value, Name(name))
             case _:
                 pass
