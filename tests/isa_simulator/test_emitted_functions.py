@@ -36,3 +36,30 @@ def test_exp2_is_one_instruction_and_its_twin_agrees(require_tool, tmp_path, tar
     expected[expected < 2.0**-126] = 0
     for result in (y, emission.emulate(x)):
         np.testing.assert_allclose(result, expected, rtol=2.0**-22)
+
+
+@tilegen.jit
+def turned(X):
+    M = T.const("M")
+    X: T.Tensor((M, 64), T.int8)
+    Y = T.empty((M, 64), T.int32)
+    with T.Kernel(T.ceildiv(M, 16), threads=128) as by:
+        x = T.alloc_shared((16, 64), T.int8)
+        y = T.alloc_fragment((16, 64), T.float32)
+        T.copy(X[by * 16, 0], x)
+        for i, j in T.Parallel(16, 64):
+            y[i, j] = T.cast(x[i, 63 - j], T.float32)
+        for i, j in T.Parallel(16, 64):
+            y[i, j] += T.cast(x[i, j], T.float32)
+        T.copy(y, Y[by * 16, 0])
+    return Y
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+def test_addresses_below_the_first_with_an_offset_back(require_tool, tmp_path, target):
+    """Rows that are read backwards: compilers give the instruction what is added to a base below 0."""
+    for tool in ("hip", "llvm_objdump"):
+        require_tool(tool)
+    x = np.random.default_rng(1).integers(-99, 99, (32, 64)).astype(np.int8)
+    (y,), _ = simulate_emission(turned.emit(T.Tensor(x.shape, T.int8), target=target), tmp_path, x)
+    np.testing.assert_array_equal(y, x.astype(int) + x[:, ::-1])

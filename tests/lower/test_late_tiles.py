@@ -135,3 +135,42 @@ def test_nothing_spills(kind, require_tool):
     require_tool("nvcc")
     source = generated(late, "sm_90a", operands(), kind=kind).source
     assert compile_cuda(source, load_target("sm_90a")).spills == 0
+
+
+def beside_sums(A, B, W):
+    """Two blocks share a multiprocessor, and what the consumers load stands beside 50 sums a thread."""
+    M, K, N = T.const("M, K, N")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    W: T.Tensor((M, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    R = T.empty((M,), T.float32)
+    with T.Kernel(T.ceildiv(N, 96), 1, T.ceildiv(M, 128), threads=256, persistent=True) as (bx, bz, by):
+        a = T.alloc_shared((128, 64), T.float16)
+        b = T.alloc_shared((64, 96), T.float16)
+        w = T.alloc_shared((128, 96), T.float16)
+        c = T.alloc_fragment((128, 96), T.float32)
+        r = T.alloc_fragment((128,), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 64)):
+            T.copy(A[by * 128, (k + bz) * 64], a)
+            T.copy(B[(k + bz) * 64, bx * 96], b)
+            T.gemm(a, b, c)
+        T.reduce_sum(c, r, dim=1)
+        T.sum_blocks([c, r], bz)
+        for _ in T.serial(2):
+            T.copy(W[by * 128, bx * 96], w)
+            for i, j in T.Parallel(128, 96):
+                c[i, j] += w[i, j]
+        T.copy(c, C[by * 128, bx * 96])
+        if bx == 0:
+            T.copy(r, R[by * 128])
+    return C, R
+
+
+def test_few_loads_run_at_once_where_blocks_share_the_registers(require_tool):
+    require_tool("nvcc")
+    arrays = [np.zeros(shape, np.float16) for shape in ((256, 256), (256, 96), (256, 96))]
+    source = generated(beside_sums, "sm_90a", arrays).source
+    assert "__launch_bounds__(kThreads, 2)" in source
+    assert compile_cuda(source, load_target("sm_90a")).spills == 0

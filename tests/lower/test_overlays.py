@@ -165,3 +165,46 @@ def test_a_tile_lies_over_one_that_was_filled_once(require_tool):
     with pytest.raises(EmulationError, match="race"):
         for seed in range(4):
             run(broken, emission.manifest, (q, k), schedule="random", asynchronous="lazy", seed=seed)
+
+
+@tilegen.jit
+def multiplied_last(Q, K, W):
+    """A gemm that nobody waits for yet still reads Q where C_shared takes its place."""
+    M, D, J, N = T.const("M, D, J, N")
+    Q: T.Tensor((M, D), T.float16)
+    K: T.Tensor((J, N, D), T.float16)
+    W: T.Tensor((N, D), T.float16)
+    C = T.empty((M, N), T.float32)
+    E = T.empty((M, N), T.float32)
+    with T.Kernel(1, threads=256) as _:
+        Q_shared = T.alloc_shared((128, 256), T.float16)
+        W_shared = T.alloc_shared((96, 256), T.float16)
+        K_shared = T.alloc_shared((96, 256), T.float16)
+        C_shared = T.alloc_shared((128, 96), T.float32)
+        c = T.alloc_fragment((128, 96), T.float32)
+        e = T.alloc_fragment((128, 96), T.float32)
+        T.copy(Q, Q_shared)
+        T.copy(W, W_shared)
+        T.clear(c)
+        for j in T.Pipelined(J, num_stages=2):
+            T.copy(K[j, 0, 0], K_shared)
+            T.gemm(Q_shared, K_shared, c, transpose_B=True)
+        T.gemm(Q_shared, W_shared, e, transpose_B=True, clear_accum=True)
+        T.copy(c, C_shared)
+        for i, n in T.Parallel(128, 96):
+            C[i, n] = C_shared[i, 95 - n]
+        T.copy(e, E)
+    return C, E
+
+
+def test_what_tensor_cores_still_read_is_waited_for(require_tool):
+    require_tool("host_compiler")
+    rng = np.random.default_rng(8)
+    q, k, w = (rng.integers(-2, 3, s).astype(np.float16) for s in ((128, 256), (4, 96, 256), (96, 256)))
+    emission = multiplied_last.emit(*(T.Tensor(a.shape, T.float16) for a in (q, k, w)), target="sm_90a")
+    assert "C_shared lies over Q_shared, which has been read" in emission.source
+    sums = sum(q.astype(np.float64) @ one.T.astype(np.float64) for one in k)
+    for schedule, asynchronous in (("fifo", "eager"), ("random", "lazy")):
+        c, e = emission.emulate(q, k, w, schedule=schedule, asynchronous=asynchronous, seed=2)
+        np.testing.assert_array_equal(c, sums[:, ::-1])
+        np.testing.assert_array_equal(e, q.astype(np.float64) @ w.T.astype(np.float64))

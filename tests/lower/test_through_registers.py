@@ -47,6 +47,35 @@ def test_reductions_of_shared_tiles(require_tool, target, shared_out, clear, kee
 
 
 @tilegen.jit
+def whole(X, N: int, shared_in: bool = True, clear: bool = True, at: int = -1):
+    """The sum of a row in a shared tile of one element, or in one element of a tile."""
+    M = T.const("M")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, 1), T.float32)
+    with T.Kernel(M, threads=128) as m:
+        row = T.alloc_shared((N,), T.float32) if shared_in else T.alloc_fragment((N,), T.float32)
+        total = T.alloc_shared((1,) if at < 0 else (3, 1), T.float32)
+        T.copy(X[m, 0], row)
+        T.fill(total, 1)
+        T.reduce_sum(row, total if at < 0 else total[at, :], dim=0, clear=clear)
+        T.copy(total if at < 0 else total[at, :], Y[m, 0])
+    return Y
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("extent", [1, 3, 127, 256])
+@pytest.mark.parametrize(
+    ("shared_in", "clear", "at"), [(True, True, -1), (False, False, -1), (True, False, 2)]
+)
+def test_a_reduction_to_one_element(require_tool, target, extent, shared_in, clear, at):
+    require_tool("host_compiler")
+    x = RNG.integers(-4, 5, (3, extent)).astype(np.float32)
+    emission = whole.emit(x, target=target, N=extent, shared_in=shared_in, clear=clear, at=at)
+    y = emission.emulate(x, schedule="random", asynchronous="lazy")
+    np.testing.assert_array_equal(y, x.sum(1, keepdims=True) + (not clear))
+
+
+@tilegen.jit
 def pipelined_maxima(X, columns: int = 32):
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.float16)

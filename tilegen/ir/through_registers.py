@@ -88,11 +88,13 @@ class _Rewriter:
             before.append(Copy(source, fragment, place))
             source = fragment
         if target.buffer.scope == "shared":
-            fragment = self._fragment(target, target.tile, place)
+            # What is reduced to one element has no axis left: its copies walk an axis of one.
+            walked = target if target.tile else replace(target, dropped=target.dropped[:-1])
+            fragment = self._fragment(walked, walked.tile, place)
             if not reduction.clear:
-                before.append(Copy(target, fragment, place))
-            after.append(Copy(fragment, target, place))
-            target = fragment
+                before.append(Copy(walked, fragment, place))
+            after.append(Copy(fragment, walked, place))
+            target = fragment if target.tile else replace(fragment, dropped=(0,))
         return (*before, replace(reduction, source=source, target=target), *after)
 
     def _fragment(self, region: Region, tile: tuple[int, ...], place: Location) -> Region:

@@ -139,6 +139,7 @@ class Consumers:
         """Control flow around statements of the consumers; nothing is outstanding at its borders."""
         out = self.settle(len(self.outstanding)) if self.outstanding else []
         out += self.context.comment(quoted(statement)) if isinstance(statement, If) else []
+        self.hazards.note_evaluated(statement)
         before = self.hazards.fork()
         match statement:
             case For():
@@ -203,7 +204,7 @@ class Consumers:
             out += self.settle(needed + 1)
         under_way = shared_names(tuple(b for g in self.outstanding for b in reads(g.gemm)))
         if self.hazards.threaten(statement, under_way):
-            if any(name in under_way for name in shared_names(writes(statement))):
+            if any(name in under_way for name in self.hazards.overwritten(statement)):
                 out += self.settle(len(self.outstanding))
             out += self.hazards.meet(statement, under_way)
         return out
@@ -296,6 +297,7 @@ class Consumers:
             Declare("int", _released(h), Literal(0), comment="the stage whose wgmma may still read it")
             for h in late
         ]
+        self.hazards.note_evaluated(loop)
         before, skipped = self.hazards.state(), self.hazards.fork()
         self.waited.clear()
         body = self.block(loop.body)

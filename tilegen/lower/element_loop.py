@@ -35,6 +35,7 @@ from tilegen.lower.words import settled
 from tilegen.model.expressions import Literal, Name
 from tilegen.model.statements import CStmt, Declare, ForC, Scope
 from tilegen.schedule.registers import ADDRESS_REGISTERS, fragment_registers, registers_of_thread
+from tilegen.schedule.residency import LEAST_OVERHEAD
 
 CROWDED_REGISTERS = 64  # of fragments: beyond them unrolled loads of single elements spill
 FEW_STEPS = 2  # of a copy at once, where fragments leave least
@@ -84,16 +85,22 @@ def _unroll_limit(access: ElementAccess) -> int | None:
         return None
     fragments = fragment_registers(context.program.kernel, context.decisions)
     loads = [one for one in access.loop.accesses if one.kind == "load"]
-    if fragments < CROWDED_REGISTERS or not loads:
+    if not fragments or not loads:
+        return None
+    walked = access.names.symbols[access.names.outer :]
+    turns = [symbol.extent // symbol.vector for symbol in walked if isinstance(symbol.coarse, Name)]
+    step = prod(turns[1:]) * sum(_held(access.width(one) * one.buffer.dtype.bits) for one in loads)
+    left = registers_of_thread(context.plan, context.target) - fragments
+    fits = (
+        not turns or turns[0] * step <= left - LEAST_OVERHEAD
+    )  # where blocks share the registers, few are left
+    if fragments < CROWDED_REGISTERS and fits:
         return None
     if any(access.memory(one.buffer).scope == "global" and access.width(one) == 1 for one in loads):
         return 1
     if fragments >= 2 * CROWDED_REGISTERS:
         return FEW_STEPS
-    walked = access.names.symbols[access.names.outer :]
-    turns = [symbol.extent // symbol.vector for symbol in walked if isinstance(symbol.coarse, Name)]
-    step = prod(turns[1:]) * sum(_held(access.width(one) * one.buffer.dtype.bits) for one in loads)
-    room = registers_of_thread(context.plan, context.target) - fragments - ADDRESS_REGISTERS
+    room = left - ADDRESS_REGISTERS
     if not turns or turns[0] * step <= room:
         return None
     return max(FEW_STEPS, 1 << max(room // step, 1).bit_length() - 1)

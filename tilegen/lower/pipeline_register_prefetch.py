@@ -27,6 +27,7 @@ from tilegen.lower.tile_copy import declare_registers, load, load_to_lds, store
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Literal, Name
 from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC
+from tilegen.model.walk import names
 from tilegen.schedule.analysis import each_statement, reads, variables
 from tilegen.schedule.plan_register_prefetch import prefetched_copies
 from tilegen.schedule.tile_copy import TileCopy
@@ -44,11 +45,15 @@ ADDRESSING = {
 @dataclass(frozen=True, slots=True)
 class _Carrier:
     """The functions that carry one tile: `load_A(k)` to registers and `store_A(stage)` to LDS, or `load_A(k, stage)`
-    without registers, where `store` is empty."""
+    without registers, where `store` is empty. `load_A()` where all iterations load the same tile (`moves` is False)."""
 
     tile: TileCopy
     load: str
     store: str
+    moves: bool
+
+    def load_call(self, iteration: CExpr, *stage: CExpr) -> CStmt:
+        return Expression(c.call(self.load, *((iteration,) if self.moves else ()), *stage))
 
     @property
     def direct(self) -> bool:
@@ -182,10 +187,12 @@ class Pipeline:
         if tile.direct and self.stages > 1:
             return self.direct_carrier(tile)
         registers = context.name(f"{tile.name}_next")
-        carrier = _Carrier(tile, context.name(f"load_{tile.name}"), context.name(f"store_{tile.name}"))
-        self.carriers.append(carrier)
+        called = context.name(f"load_{tile.name}"), context.name(f"store_{tile.name}")
         comment = context.comment(tile.copy.location)
         loading = load(context, tile, registers, self.within(tile))
+        carrier = _Carrier(tile, *called, moves=self.head.variable in names(tuple(loading)))
+        self.carriers.append(carrier)
+        iteration = (("int", self.head.variable),) if carrier.moves else ()
         context.ring_stage.pop(buffer, None)
         if self.stages > 1:
             context.ring_stage[buffer] = Name("stage")
@@ -195,7 +202,7 @@ class Pipeline:
         return [
             *comment,
             declare_registers(context, tile, registers),
-            Declare("auto", carrier.load, Lambda((("int", self.head.variable),), tuple(loading)), const=True),
+            Declare("auto", carrier.load, Lambda(iteration, tuple(loading)), const=True),
             Declare("auto", carrier.store, Lambda(stage, tuple(storing)), const=True),
         ]
 
@@ -203,14 +210,15 @@ class Pipeline:
         """The function that loads a tile to LDS."""
         context = self.context
         buffer = tile.copy.target.buffer.name
-        carrier = _Carrier(tile, context.name(f"load_{tile.name}"), "")
-        self.carriers.append(carrier)
+        called = context.name(f"load_{tile.name}")
         comment = context.comment(tile.copy.location)
         context.primitive("wait_loads")
         context.ring_stage[buffer] = Name("stage")
         loading = load_to_lds(context, tile, self.within(tile))
         context.ring_stage.pop(buffer, None)
-        parameters = (("int", self.head.variable), ("int", "stage"))
+        carrier = _Carrier(tile, called, "", moves=self.head.variable in names(tuple(loading)))
+        self.carriers.append(carrier)
+        parameters = (*((("int", self.head.variable),) if carrier.moves else ()), ("int", "stage"))
         return [*comment, Declare("auto", carrier.load, Lambda(parameters, tuple(loading)), const=True)]
 
     def within(self, tile: TileCopy) -> CExpr | None:
@@ -223,9 +231,7 @@ class Pipeline:
 
     def load(self, iteration: CExpr) -> list[CStmt]:
         """Tiles to registers."""
-        return [
-            Expression(c.call(carrier.load, iteration)) for carrier in self.carriers if not carrier.direct
-        ]
+        return [carrier.load_call(iteration) for carrier in self.carriers if not carrier.direct]
 
     def store(self, stage: CExpr) -> list[CStmt]:
         """Tiles from registers to LDS."""
@@ -236,9 +242,7 @@ class Pipeline:
 
     def load_direct(self, iteration: CExpr, stage: CExpr) -> list[CStmt]:
         """Tiles to LDS, without registers."""
-        return [
-            Expression(c.call(carrier.load, iteration, stage)) for carrier in self.carriers if carrier.direct
-        ]
+        return [carrier.load_call(iteration, stage) for carrier in self.carriers if carrier.direct]
 
     def landed(self) -> list[CStmt]:
         """Waits for the loads to LDS; those to registers, issued after them, may go on."""

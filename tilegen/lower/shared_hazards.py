@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilegen.ir.effects import expressions_of
 from tilegen.ir.nodes import AddPartials, Buffer, For, If, LeaveParts, Persistent, Stmt
 from tilegen.lower.barriers import reads_asynchronously
 from tilegen.lower.context import Context
 from tilegen.lower.words import settled
 from tilegen.model import build as c
 from tilegen.model.statements import CStmt, Expression
-from tilegen.schedule.analysis import each_statement, reads, writes
+from tilegen.schedule.analysis import each_statement, loaded, reads, writes
 from tilegen.schedule.overlays import Overlay
 
 Names = dict[str, None]
@@ -27,15 +28,13 @@ class SharedHazards:
     written: Names = field(default_factory=dict)
     read: Names = field(default_factory=dict)
     unfenced: Names = field(default_factory=dict)  # written since the last proxy fence
-    read_rings: Names = field(
-        default_factory=dict
-    )  # tiles of rings that threads, not tensor cores, have read
+    read_rings: Names = field(default_factory=dict)  # tiles of rings that threads themselves have read
     laid: Names = field(default_factory=dict)  # tiles that have taken the place of others
 
     def note(self, statement: Stmt) -> None:
         """Remembers what the statement's threads wrote and read; rings have barriers of their own for reads."""
         if isinstance(statement, For | If | Persistent):
-            return
+            return  # see `note_evaluated`
         if isinstance(statement, AddPartials | LeaveParts):
             self.written.clear()
             self.read.clear()
@@ -43,20 +42,24 @@ class SharedHazards:
             if isinstance(statement, AddPartials):  # its barrier stands between its stores and its loads
                 self.read[statement.partials.name] = None
             return
-        rings = [name for hand_over in self.context.plan.hand_overs for name in hand_over.buffers]
         stores = dict.fromkeys(_shared(writes(statement)))
         self.written.update(stores)
         self.unfenced.update(stores)
-        read = _shared(reads(statement))
-        self.read.update(dict.fromkeys(name for name in read if name not in rings))
-        if not self._asynchronous(statement):
-            self.read_rings.update(dict.fromkeys(name for name in read if name in rings))
+        self._note_read(_shared(reads(statement)), asynchronously=self._asynchronous(statement))
+
+    def note_evaluated(self, statement: For | If | Persistent) -> None:
+        """Remembers what threads read to see which way they go: before what stands inside."""
+        self._note_read(_shared(loaded(expressions_of(statement))), asynchronously=False)
+
+    def _note_read(self, names: tuple[str, ...], asynchronously: bool) -> None:
+        rings = [name for hand_over in self.context.plan.hand_overs for name in hand_over.buffers]
+        self.read.update(dict.fromkeys(name for name in names if name not in rings))
+        if not asynchronously:
+            self.read_rings.update(dict.fromkeys(name for name in names if name in rings))
 
     def threaten(self, statement: Stmt, under_way: tuple[str, ...]) -> bool:
         """Whether all threads must meet before the statement; tensor cores are still reading what is `under_way`."""
-        if isinstance(statement, For | If | Persistent):
-            return False
-        loads, stores = _shared(reads(statement)), _shared(writes(statement))
+        loads, stores = _touched(statement)
         return (
             bool(self._overlays(stores))
             or any(name in self.written for name in (*loads, *stores))
@@ -64,9 +67,14 @@ class SharedHazards:
             or (self._asynchronous(statement) and any(name in self.unfenced for name in loads))
         )
 
+    def overwritten(self, statement: Stmt) -> tuple[str, ...]:
+        """The tiles whose bytes a statement writes: its own, and those that they take the place of."""
+        _, stores = _touched(statement)
+        return (*stores, *(overlay.over for overlay in self._overlays(stores)))
+
     def meet(self, statement: Stmt, under_way: tuple[str, ...]) -> list[CStmt]:
         """The barrier before the statement; tensor cores have read what was `under_way`."""
-        loads, stores = _shared(reads(statement)), _shared(writes(statement))
+        loads, stores = _touched(statement)
         touched = dict.fromkeys((*loads, *stores))
         behind = self.written if not self._asynchronous(statement) else {**self.written, **self.unfenced}
         written = [name for name in touched if name in behind]
@@ -151,6 +159,13 @@ def _touched_before_meeting(body: tuple[Stmt, ...]) -> tuple[str, ...]:
             return tuple(names)
         names += _shared((*reads(statement), *writes(statement)))
     return tuple(names)
+
+
+def _touched(statement: Stmt) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The shared buffers that a statement itself reads and writes, nested blocks left out."""
+    if isinstance(statement, For | If | Persistent):
+        return _shared(loaded(expressions_of(statement))), ()
+    return _shared(reads(statement)), _shared(writes(statement))
 
 
 def _shared(buffers: tuple[Buffer, ...]) -> tuple[str, ...]:

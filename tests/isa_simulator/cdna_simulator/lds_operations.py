@@ -49,7 +49,8 @@ def decode_lds(instruction: Instruction) -> Action | None:
 
 def _addresses(instruction: Instruction, operand: int, offset: int) -> Callable[[Wave], NDArray[np.int64]]:
     read = vector_reader(instruction.operands[operand], U32)
-    return lambda wave: read(wave)[wave.active].astype(np.int64) + offset
+    # In 32 bits: compilers let a base below 0 and an offset meet where they are inside.
+    return lambda wave: (read(wave)[wave.active].astype(np.int64) + offset) & 0xFFFFFFFF
 
 
 def _read(instruction: Instruction, form: AccessForm) -> Action:
