@@ -17,6 +17,7 @@ from tilegen.ir.name_bounds import name_bounds
 from tilegen.ir.name_places import name_places
 from tilegen.ir.nodes import Program
 from tilegen.ir.rename import names_of, renamed
+from tilegen.ir.single_elements import single_elements
 from tilegen.ir.through_registers import through_registers
 from tilegen.ir.verify import verify
 from tilegen.lower.check_types import check_types
@@ -60,6 +61,7 @@ def generate(
         TargetError: when there is no such target.
     """
     machine = load_target(target) if isinstance(target, str) else target
+    program = single_elements(program)
     verify(program)
     check_types(program, machine)
     program = through_registers(program)

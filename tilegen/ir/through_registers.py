@@ -22,6 +22,7 @@ from tilegen.ir.nodes import (
     Store,
 )
 from tilegen.ir.rename import names_of
+from tilegen.ir.spread import with_bodies
 from tilegen.ir.types import int32
 
 _AXES = ("i", "j", "k", "l")
@@ -52,7 +53,7 @@ class _Rewriter:
             case If(_, then, otherwise):
                 return (replace(statement, then=self.block(then), otherwise=self.block(otherwise)),)
             case For():
-                return (self._loop(statement),)
+                return (with_bodies(statement, [self._statement(inner) for inner in statement.body]),)
             case Persistent():
                 return (replace(statement, body=self.block(statement.body)),)
             case Copy(source, target) if source.buffer.scope == target.buffer.scope == "global":
@@ -64,20 +65,6 @@ class _Rewriter:
                 return self._reduce(statement)
             case _:
                 return (statement,)
-
-    def _loop(self, loop: For) -> For:
-        """The loop; `order` and `stage` say of each new statement what they said of the old one."""
-        bodies = [self._statement(statement) for statement in loop.body]
-        if all(len(body) == 1 for body in bodies):
-            return replace(loop, body=tuple(body[0] for body in bodies))
-
-        def spread(entries: tuple[int, ...] | None) -> tuple[int, ...] | None:
-            if entries is None:
-                return None
-            return tuple(entry for entry, body in zip(entries, bodies, strict=True) for _ in body)
-
-        body = tuple(new for body in bodies for new in body)
-        return replace(loop, body=body, order=spread(loop.order), stage=spread(loop.stage))
 
     def _reduce(self, reduction: Reduce) -> tuple[Stmt, ...]:
         source, target, place = reduction.source, reduction.target, reduction.location

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from tilegen.inference.loops import Access
 from tilegen.ir.affine import substitute
 from tilegen.ir.expressions import Cast, Expr
+from tilegen.ir.held_names import private_names
 from tilegen.ir.nodes import AtomicElement, Let, Store
+from tilegen.ir.traversal import free_vars
 from tilegen.ir.types import float32
 from tilegen.lower.addresses import as_vector
 from tilegen.lower.atomic import vector_atomic, vector_update
@@ -86,10 +88,16 @@ def _each_vector(access: ElementAccess, width: int, move: Callable[[CExpr], CStm
 
 def name_targets(access: ElementAccess, vectors: Vectors) -> None:
     """Declares an array for each store that memory takes in vectors, and the store that empties it."""
+    lets, private = dict(access.lets), private_names(access.loop.body)
     for position, statement in enumerate(access.loop.body):
+        match statement:  # a named place is that of the vector, if no iteration makes it step by step
+            case Let(var, value, mutable=False) if not private & set(free_vars(value)):
+                lets[var.name] = substitute(value, lets)
+            case Let(var):
+                private |= {var.name}
         if not isinstance(statement, Store | AtomicElement):
             continue
-        indices = tuple(substitute(index, access.lets) for index in statement.indices)
+        indices = tuple(substitute(index, lets) for index in statement.indices)
         one = Access("store" if isinstance(statement, Store) else "atomic", statement.buffer, indices)
         width = access.width(one)
         if width == 1 or (isinstance(statement, Store) and stored_pair(access, statement, width)):

@@ -14,6 +14,7 @@ from tilegen.model.kernel import BufferRow
 from tilegen.schedule.analysis import each_statement
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.skew import find_skew
+from tilegen.schedule.tma import bytes_of_stage
 
 
 def buffer_rows(context: Context) -> tuple[BufferRow, ...]:
@@ -42,9 +43,9 @@ def _shared_row(context: Context, buffer: Buffer, scope: str) -> BufferRow:
     conflicts = context.decisions.conflicts.get(buffer.name, 0)
     overlay = context.plan.overlay_of(buffer.name)
     note = f"lies over {overlay.over}" if overlay is not None else ""
-    return BufferRow(
-        buffer.name, scope, shape, str(layout), f"{layout.bytes * stages:,}", str(conflicts), note
-    )
+    in_tma_ring = hand_over is not None and stages > 1
+    size = bytes_of_stage(layout, context.target) if in_tma_ring else layout.bytes
+    return BufferRow(buffer.name, scope, shape, str(layout), f"{size * stages:,}", str(conflicts), note)
 
 
 def _fragment_rows(context: Context) -> list[BufferRow]:

@@ -13,6 +13,7 @@ from tilegen.model import build as c
 from tilegen.model.dialect import SHORT_NAMES
 from tilegen.model.expressions import CExpr, Literal
 from tilegen.model.kernel import SharedMember
+from tilegen.schedule.tma import bytes_of_stage, rows_of_stage
 
 
 def extent_constants(context: Context, buffer: Buffer) -> tuple[CExpr, ...]:
@@ -83,7 +84,14 @@ def buffer_member(context: Context, buffer: Buffer, stages: tuple[int, CExpr]) -
     tma, span = context.target.tma, layout.hardware_swizzle
     if context.plan.hand_over_reading(buffer.name) is None or tma is None or span is None:
         return made
-    return replace(made, alignment=max(made.alignment, tma.swizzle(span).alignment))
+    made = replace(made, alignment=max(made.alignment, tma.swizzle(span).alignment))
+    size = bytes_of_stage(layout, context.target)
+    if stages[0] == 1 or size == layout.bytes:
+        return made
+    ring, _, *inner = made.dimensions
+    rows = Literal(rows_of_stage(layout, context.target))
+    comment = "TMA fills the front of a stage"
+    return replace(made, dimensions=(ring, rows, *inner), bytes=size * stages[0], comment=comment)
 
 
 def tile(context: Context, name: str) -> CExpr:

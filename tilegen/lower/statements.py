@@ -156,7 +156,11 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
     if deferred is not None:
         from tilegen.lower.deferred_sums import lower_update
 
-        return [*_title(context, statement), *lower_update(context, deferred)]
+        return [
+            *_title(context, statement),
+            *barrier_before(context, statement),
+            *lower_update(context, deferred),
+        ]
     barrier = barrier_before(context, statement)
     title = _title(context, statement)
     out = [*barrier, *title] if isinstance(statement, For) else [*title, *barrier]

@@ -80,7 +80,11 @@ def window(
         key = buffer.name, region.kept[0]
         context.window_rows[key] = max(context.window_rows.get(key, 0), region.tile[0])
     if within is not None:
-        rows = Ternary(within, rows, Literal(0))
+        # No rows are no bytes where rows do not overlap; one row has no pitch, rows of a strided tensor may have any.
+        if len(region.kept) == 2:
+            rows = Ternary(within, rows, Literal(0))
+        if len(region.kept) < 2 or buffer.strides is not None:
+            columns = Ternary(within, columns, Literal(0))
     context.note_vector(size, buffer)
     # The last iterations load tiles that are not there.
     beyond = [TILES_AHEAD * extent for extent in region.shape]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.inference.decisions import Decisions
+from tilegen.inference.propagate import reduced
 from tilegen.inference.reduction import reduction_steps
 from tilegen.ir.expressions import Binary, Const, Expr, Load
 from tilegen.ir.nodes import Buffer, Fill, For, Kernel, ParallelFor, Persistent, Reduce, Stmt, Store
@@ -58,7 +59,11 @@ def _walk(
             for inner in statement.body:
                 if isinstance(inner, Reduce) and _splits(inner, decisions, target):
                     update = _only_update(statement, inner, kernel)
-                    if update is not None and _starts_at_zero(statements[:position], update):
+                    if (
+                        update is not None
+                        and _starts_at_zero(statements[:position], update)
+                        and _in_place(inner, update, decisions)
+                    ):
                         found.append(
                             DeferredSum(inner, update, _factor(update, inner.target.buffer), statement)
                         )
@@ -77,6 +82,16 @@ def _splits(reduction: Reduce, decisions: Decisions, target: Target) -> bool:
         return False
     steps = reduction_steps(decisions.fragment(source), reduction, target)
     return bool(steps.masks) and not steps.warps and result.dtype.is_float and result.dtype.bits >= 32
+
+
+def _in_place(reduction: Reduce, update: ParallelFor, decisions: Decisions) -> bool:
+    """Whether the lanes that reduce a row are those that hold its total, and all else that the update reads."""
+    store = update.body[0]
+    assert isinstance(store, Store)
+    if store.buffer.scope != "fragment" or update in decisions.exchanges:
+        return False
+    natural = reduced(decisions.fragment(reduction.source.buffer), reduction)
+    return natural.same_distribution(decisions.fragment(store.buffer))
 
 
 def _only_update(loop: For, reduction: Reduce, kernel: Kernel) -> ParallelFor | None:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.expressions import Var
 from tilegen.ir.nodes import (
@@ -26,7 +25,6 @@ from tilegen.ir.nodes import (
     Stmt,
 )
 from tilegen.schedule.across_tiles import deepened, next_tile, ready
-from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import (
     each_statement,
     loaded,
@@ -51,8 +49,9 @@ from tilegen.schedule.residency import (
     rounded,
     takes_turns,
 )
+from tilegen.schedule.ring_room import require_shared, shared_bytes
 from tilegen.schedule.run_ahead import bound_to_order
-from tilegen.schedule.tma import copy_problem
+from tilegen.schedule.tma import bytes_of_stage, copy_problem
 from tilegen.schedule.tma_staging import stage_by_tma
 from tilegen.schedule.uneven import longest_first
 from tilegen.target import Target
@@ -73,9 +72,9 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     warpgroup = target.limits.warpgroup_size
     if kernel.threads % warpgroup:
         return f"{kernel.threads} threads are not whole warpgroups of {warpgroup}"
-    found, problems = _producer_copies(kernel, decisions, target)
+    found, problems, left = _producer_copies(kernel, decisions, target)
     if not any(entry.loop is not None for entry in found):
-        return problems[0] if problems else ""
+        return next(iter([*problems, *left.values()]), "")
     if problems:
         return problems[0]
     if kernel.threads + warpgroup > target.limits.threads_per_block:
@@ -83,7 +82,7 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
             f"{kernel.threads} threads leave no room for a producer among {target.limits.threads_per_block}"
         )
     hand_overs, laid, reasons = _fitting_hand_overs(kernel, found, decisions, target)
-    reasons += _loaded_late(kernel)
+    reasons += [f"{problem}: the consumers load it" for problem in left.values()] + _loaded_late(kernel)
     consumers = kernel.threads // warpgroup
     plan = Plan(
         kind="warp_specialised",
@@ -101,8 +100,8 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     for entry in found:
         plan.tma[entry.copy] = True
     plan.multicasts = multicasts(kernel, tuple(entry.copy for entry in found), decisions)
-    used = _shared_bytes(kernel, hand_overs, decisions) - sum(decisions.shared[o.buffer].bytes for o in laid)
-    _require_shared(kernel, target, used, hand_overs)
+    used = shared_bytes(kernel, hand_overs, decisions) - sum(decisions.shared[o.buffer].bytes for o in laid)
+    require_shared(kernel, target, used, hand_overs)
     used += stage_by_tma(program, plan, decisions, target, used)
     plan.blocks_per_multiprocessor = residency(kernel, plan, decisions, target, used)
     if plan.cluster_size == 1:
@@ -131,8 +130,11 @@ def _run_ahead(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target,
 # ------------------------------------------------------------------------------------------- loads
 
 
-def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tuple[list[_Found], list[str]]:
-    """Copies from global to shared memory that the producer can do, and why it cannot do the others."""
+def _producer_copies(
+    kernel: Kernel, decisions: Decisions, target: Target
+) -> tuple[list[_Found], list[str], dict[str, str]]:
+    """Copies from global to shared memory that the producer can do, why it cannot do others of pipelined loops, and
+    why it cannot do those outside, which leaves them to the consumers."""
     written = written_tensors(kernel)
     search = _Search(kernel, decisions, target, written, _computed(kernel, written))
     search.walk(kernel.body, None, "")
@@ -141,7 +143,7 @@ def _producer_copies(kernel: Kernel, decisions: Decisions, target: Target) -> tu
         writers = [s for s in each_statement(kernel.body) if any(b.name == name for b in _own_writes(s))]
         if len(writers) != count or count > 1:
             search.problems.append(f"{name} is written by more than one statement")
-    return search.found, search.problems
+    return search.found, search.problems, search.left
 
 
 @dataclass(slots=True)
@@ -156,37 +158,44 @@ class _Search:
     computed: Callable[[object], bool]
     found: list[_Found] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)  # by the tile's name
 
-    def walk(self, statements: tuple[Stmt, ...], loop: For | None, inner: str) -> None:
-        """`inner` says what stands around the statements, inside of the kernel's body or of the pipelined `loop`."""
+    def walk(self, statements: tuple[Stmt, ...], loop: For | None, inner: str, ahead: bool = False) -> None:
+        """`inner` says what stands around the statements, inside of the kernel's body or of the pipelined `loop`;
+        `ahead` whether a pipelined loop does, whose loads are to run ahead."""
         for statement in statements:
             match statement:
                 case Copy(source, sink) if source.buffer.scope == "global" and sink.buffer.scope == "shared":
                     problem = self._problem(statement, statements, loop, inner)
-                    if problem:
-                        self.problems.append(f"{statement.location.place}: no TMA load, {problem}")
+                    said = f"{statement.location.place}: no TMA load, {problem}"
+                    if problem and ahead:
+                        self.problems.append(said)
+                    elif problem:
+                        self.left[sink.buffer.name] = said
                     else:
                         self.found.append(_Found(statement, loop, statements))
                 case For():
-                    if self.computed((statement.start, statement.stop)) and _copies(statement):
+                    ahead_of_it = ahead or statement.kind == "pipelined"
+                    needed = ahead_of_it and _copies(statement)
+                    if needed and self.computed((statement.start, statement.stop)):
                         self.problems.append(
                             f"line {statement.location.line}: the consumers compute how often tiles are loaded"
                         )
                     outermost = statement.kind == "pipelined" and loop is None and not inner
                     around = "" if outermost else "a loop that is not pipelined"
-                    self.walk(statement.body, statement if outermost else loop, around)
+                    self.walk(statement.body, statement if outermost else loop, around, ahead_of_it)
                 case Persistent():
-                    self.walk(statement.body, loop, inner)
+                    self.walk(statement.body, loop, inner, ahead)
                 case If() if _is_late(statement) and not _pipelines(statement):
                     pass  # the consumers load what one block of several needs
                 case If() if _copies(statement):
-                    if self.computed(statement.condition):
+                    if (ahead or _pipelines(statement)) and self.computed(statement.condition):
                         self.problems.append(
                             f"{statement.location.place}: the consumers compute whether a tile is loaded"
                         )
                     branch = "what only the last block of several does" if _is_late(statement) else "a branch"
-                    self.walk(statement.then, loop, branch)
-                    self.walk(statement.otherwise, loop, branch)
+                    self.walk(statement.then, loop, branch, ahead)
+                    self.walk(statement.otherwise, loop, branch, ahead)
                 case _:
                     pass
 
@@ -270,7 +279,7 @@ def _fitting_hand_overs(
 ) -> tuple[tuple[HandOver, ...], tuple[Overlay, ...], list[str]]:
     """The hand-overs and the tiles that lie over their rings; one stage for loops that leave the number open where more
     do not fit, and why so."""
-    hand_overs = _hand_overs(kernel, found, decisions)
+    hand_overs = _hand_overs(kernel, found, decisions, target)
     limit = target.limits.shared_bytes_per_block
 
     def laid(chosen: tuple[HandOver, ...]) -> tuple[Overlay, ...]:
@@ -280,9 +289,9 @@ def _fitting_hand_overs(
             for name in h.buffers
         }
         room = limit // SHARED_ALIGNMENT * SHARED_ALIGNMENT
-        return overlays(kernel, stages, decisions, _shared_bytes(kernel, chosen, decisions) - room)
+        return overlays(kernel, stages, decisions, shared_bytes(kernel, chosen, decisions) - room)
 
-    if rounded(_shared_bytes(kernel, hand_overs, decisions)) <= limit or laid(hand_overs):
+    if rounded(shared_bytes(kernel, hand_overs, decisions)) <= limit or laid(hand_overs):
         return hand_overs, laid(hand_overs), []
     open_loops = {h.loop.var.name: None for h in hand_overs if h.loop and h.loop.num_stages is None}
     reasons = [f"loop {name}: one stage, two do not fit in shared memory" for name in open_loops]
@@ -290,7 +299,9 @@ def _fitting_hand_overs(
     return single, laid(single), reasons
 
 
-def _hand_overs(kernel: Kernel, found: list[_Found], decisions: Decisions) -> tuple[HandOver, ...]:
+def _hand_overs(
+    kernel: Kernel, found: list[_Found], decisions: Decisions, target: Target
+) -> tuple[HandOver, ...]:
     """Copies of one body that share their first consumer become one hand-over."""
     groups: list[tuple[_Found, Stmt | None, list[Copy]]] = []
     for entry in found:
@@ -307,7 +318,7 @@ def _hand_overs(kernel: Kernel, found: list[_Found], decisions: Decisions) -> tu
         loop = entry.loop
         buffers = tuple(copy.target.buffer.name for copy in copies)
         stages = wanted_stages(loop) if loop is not None else 1
-        size = sum(decisions.shared[name].bytes for name in buffers)
+        size = sum(bytes_of_stage(decisions.shared[name], target) for name in buffers)
         name = "" if len(groups) == 1 else _free_name(buffers[0].removesuffix("_shared").rstrip("_"), named)
         by_warps = loop is not None and _read_by_threads(loop, buffers, decisions)
         hand_overs.append(HandOver(name, loop, tuple(copies), buffers, stages, size, by_warps))
@@ -360,34 +371,3 @@ def _read_by_threads(loop: For, buffers: tuple[str, ...], decisions: Decisions) 
     readers = [s for s in loop.body if any(buffer.name in buffers for buffer in reads(s))]
     last = readers[-1] if readers else None
     return last is not None and not (isinstance(last, Gemm) and decisions.gemms[last].family == "wgmma")
-
-
-# ------------------------------------------------------------------------------------------- shared memory
-
-
-def _shared_bytes(kernel: Kernel, hand_overs: tuple[HandOver, ...], decisions: Decisions) -> int:
-    """Bytes of rings with their barriers, and of the other tiles."""
-    rings = {name for hand_over in hand_overs for name in hand_over.buffers}
-    others = [b for b in kernel.allocations if b.scope == "shared" and b.name not in rings]
-    return sum(h.stages * (h.bytes + 2 * BARRIER_BYTES) for h in hand_overs) + sum(
-        decisions.shared[buffer.name].bytes for buffer in others
-    )
-
-
-def _require_shared(kernel: Kernel, target: Target, used: int, hand_overs: tuple[HandOver, ...]) -> None:
-    limit = target.limits.shared_bytes_per_block
-    total = rounded(used)
-    if total <= limit:
-        return
-    ring = max(hand_overs, key=lambda h: h.stages * h.bytes)
-    fitting = ring.stages - -(-(total - limit) // ring.bytes)
-    remedy = (
-        f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"
-    )
-    raise ProgramError(
-        ring.loop.location if ring.loop is not None else kernel.location,
-        f"the kernel needs {total:,} bytes of shared memory, {total - limit:,} more than a block has on {target.name} "
-        f"({limit:,})",
-        remedy=f"{remedy} ({ring.bytes:,} bytes a stage)",
-        related=room_of_partials(kernel),
-    )

@@ -5,6 +5,8 @@ Source: CUDA Driver API, cuTensorMapEncodeTiled; PTX ISA, "cp.async.bulk.tensor"
 
 from __future__ import annotations
 
+from math import gcd
+
 from tilegen.inference.decisions import Decisions
 from tilegen.inference.shared import SharedLayout
 from tilegen.inference.vector_access import strides
@@ -71,11 +73,26 @@ def tile_problem(region: Region, layout: SharedLayout, target: Target) -> str | 
         return f"rows of {row} bytes are no multiple of {target.tma.box_row_multiple_bytes}"
     step = target.tma.swizzle(layout.hardware_swizzle).alignment
     whole = layout.rows * row
-    if whole % step:
+    if whole % step and layout.groups > 1:
         return f"boxes of {whole} bytes one behind the other do not begin at multiples of {step} in shared memory"
     if any(buffer.scope != "global" for buffer in loaded(region.offsets)):
         return "its position depends on what the kernel computes"
     return None
+
+
+def rows_of_stage(layout: SharedLayout, target: Target) -> int:
+    """How long the first axis of a tile must be in a ring that TMA fills: boxes begin at multiples of so many bytes."""
+    assert target.tma is not None and layout.hardware_swizzle is not None
+    step = target.tma.swizzle(layout.hardware_swizzle).alignment
+    multiple = step // gcd(layout.bytes // layout.stored[0], step)
+    return -(-layout.stored[0] // multiple) * multiple
+
+
+def bytes_of_stage(layout: SharedLayout, target: Target) -> int:
+    """Bytes from one stage of such a ring to the next."""
+    if layout.groups > 1:
+        return layout.bytes
+    return layout.bytes // layout.stored[0] * rows_of_stage(layout, target)
 
 
 def copy_problem(
