@@ -51,7 +51,7 @@ def run_case(progress: Progress, case: DequantCase, options: Options) -> dict[st
     """Measures one case on the GPU; returns its entry for the results file."""
     import torch
 
-    from tilegen.runtime.arrays import framework_named
+    from tilegen.calls.arrays import framework_named
 
     progress("inputs")
     module = own.example("dequant_gemm")

@@ -11,9 +11,9 @@ from typing import Any
 
 from benchmarks.correctness import Output
 from benchmarks.measure import Run
+from tilegen.calls.arrays import framework_of
 from tilegen.errors import TilegenError
 from tilegen.language.tensors import as_dtype, spec_of_array
-from tilegen.runtime.arrays import framework_of
 from tilegen.runtime.compilation import Backend
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"

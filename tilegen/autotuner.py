@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.building import CallError, hashable, parameter_names
-from tilegen.errors import TilegenError
+from tilegen.calls.arrays import is_array
+from tilegen.errors import DeviceError, TilegenError
 from tilegen.foreign import refuse_foreign
 from tilegen.jit_kernel import JitKernel
 from tilegen.program import CompiledProgram
-from tilegen.runtime.arrays import is_array
-from tilegen.runtime.errors import DeviceError
 from tilegen.runtime.profiler import TensorSupplyType
 
 __all__ = ["TunedKernel", "autotune"]

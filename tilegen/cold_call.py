@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.building import CallError, Definition, build_emission, hashable
+from tilegen.calls.arrays import ArrayFacts, facts_of
+from tilegen.calls.binding import ContractError
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall, prepare_host_call
 from tilegen.language.tensors import TensorSpec, spec_of_array
 from tilegen.opening import opened
-from tilegen.runtime.arrays import ArrayFacts, facts_of
-from tilegen.runtime.binding import ContractError
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall
 from tilegen.runtime.devices import resolve_target, target_of_device

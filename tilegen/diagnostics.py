@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.errors import TilegenError
-from tilegen.ir.location import Location
+from tilegen.location import Location
 
 if TYPE_CHECKING:
     from rich.console import Console

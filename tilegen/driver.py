@@ -20,10 +20,10 @@ from tilegen.ir.rename import names_of, renamed
 from tilegen.ir.single_elements import single_elements
 from tilegen.ir.through_registers import through_registers
 from tilegen.ir.verify import verify
-from tilegen.lower.check_types import check_types
-from tilegen.lower.contract import row_divisors
-from tilegen.lower.hidden_names import hidden_names, hidden_tiles
-from tilegen.lower.kernel import lower
+from tilegen.lower.kernel.check_types import check_types
+from tilegen.lower.kernel.contract import row_divisors
+from tilegen.lower.kernel.hidden_names import hidden_names, hidden_tiles
+from tilegen.lower.kernel.kernel import lower
 from tilegen.manifest import Manifest
 from tilegen.model.kernel import KernelModel
 from tilegen.schedule.add_partials import add_partials

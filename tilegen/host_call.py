@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy
 
+from tilegen.calls.arguments import Apart, allocated, arrays_apart, check_apart, check_count, supplied
+from tilegen.calls.arrays import ArrayFacts, Framework, facts_of, framework_of
+from tilegen.calls.binding import bind_shapes
+from tilegen.calls.scalars import Scalar
 from tilegen.emission import Emission
-from tilegen.runtime.arguments import Apart, allocated, arrays_apart, check_apart, check_count, supplied
-from tilegen.runtime.arrays import ArrayFacts, Framework, facts_of, framework_of
-from tilegen.runtime.binding import bind_shapes
-from tilegen.runtime.errors import ArgumentError
-from tilegen.runtime.scalars import Scalar
+from tilegen.errors import ArgumentError
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from tilegen.building import (
     parameter_names,
     scalar_parameters,
 )
+from tilegen.calls.arrays import all_known, facts_of, framework_of, is_array
+from tilegen.calls.scalars import as_number, whole_numbers
 from tilegen.cold_call import ColdCall, Specialisations, spec_of
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall
@@ -36,11 +38,9 @@ from tilegen.program import (
     target_alias,
     without_foreign_options,
 )
-from tilegen.runtime.arrays import all_known, facts_of, framework_of, is_array
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import PreparedCall, as_outputs, probe_all, remember
 from tilegen.runtime.devices import resolve_target
-from tilegen.runtime.scalars import as_number, whole_numbers
 
 
 class JitKernel:

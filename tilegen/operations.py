@@ -9,7 +9,7 @@ from tilegen.inference.fragment import Fragment, Mode
 from tilegen.inference.operations import OperationCall, TileOperation, register_operation
 from tilegen.inference.partition import coalesced
 from tilegen.inference.shared import SharedLayout, row_major, swizzled
-from tilegen.lower.custom import Code
+from tilegen.lower.elements.custom import Code
 
 __all__ = [
     "Code",

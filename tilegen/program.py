@@ -17,17 +17,17 @@ from tilegen.building import (
     parameter_names,
     scalar_parameters,
 )
+from tilegen.calls.arrays import facts_of, is_array
+from tilegen.calls.binding import ContractError
+from tilegen.calls.scalars import as_number, whole_numbers
 from tilegen.cold_call import ColdCall, Kernels
 from tilegen.emission import Emission
 from tilegen.host_call import HostCall
 from tilegen.language.functions import PrimFunc
-from tilegen.runtime.arrays import facts_of, is_array
-from tilegen.runtime.binding import ContractError
 from tilegen.runtime.compilation import Backend
 from tilegen.runtime.compiled import CompiledKernel, PreparedCall, as_outputs, probe_all, remember
 from tilegen.runtime.devices import resolve_target
 from tilegen.runtime.profiler import Profiler, TensorSupplyType
-from tilegen.runtime.scalars import as_number, whole_numbers
 from tilegen.target import Target
 
 # Options of TileLang's own back-ends.

@@ -15,7 +15,7 @@ from benchmarks.results import Report, table
 from benchmarks.runner import entry_line, measure_case, run_cases
 from tilegen.diagnostics import ProgramError
 from tilegen.errors import TilegenError
-from tilegen.ir.location import NOWHERE
+from tilegen.location import NOWHERE
 
 TOLERANCE = Tolerance(1e-3, 0.0, 0.0)
 

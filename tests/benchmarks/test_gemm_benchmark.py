@@ -11,7 +11,7 @@ from benchmarks import bank_conflicts, gemm, gemm_case, gemm_costs, kernels
 from benchmarks.cases import UNSEEN, GemmCase
 from benchmarks.contest import DEFAULT, OWN, Options
 from benchmarks.schedules import Problem, default_schedule
-from tilegen.runtime.arrays import framework_named
+from tilegen.calls.arrays import framework_named
 
 torch = pytest.importorskip("torch")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from clang_format_tool import clang_format
 
-from tilegen.emit.expressions import PrintError
 from tilegen.emit.printer import print_statements
 from tilegen.emit.wrap import physical_lines
 from tilegen.errors import TilegenError
 from tilegen.model import build as c
+from tilegen.model.expression_text import PrintError
 from tilegen.model.expressions import Braces, CallC, Lambda, Literal, Name
 from tilegen.model.statements import (
     AssignC,

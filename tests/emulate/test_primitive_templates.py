@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from tilegen._resources import templates_root
-from tilegen.emit.primitive_rules import int4_function
 from tilegen.emit.primitives import (
     Primitive,
     UnknownPrimitive,
@@ -17,6 +16,7 @@ from tilegen.emit.primitives import (
     render_primitives,
 )
 from tilegen.emulate.programs import build
+from tilegen.model.primitive_names import int4_function
 from tilegen.target import load_target
 from tilegen.toolchain.cuda import compile_cuda
 

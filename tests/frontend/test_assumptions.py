@@ -8,9 +8,9 @@ import pytest
 import tilegen
 import tilegen.language as T
 from tilegen.diagnostics import ProgramError
+from tilegen.errors import ArgumentError
 from tilegen.frontend import parse
 from tilegen.ir.printer import to_text
-from tilegen.runtime.errors import ArgumentError
 
 
 def shared_heads(X, Y, block: int = 128):

@@ -9,8 +9,8 @@ from frontend_programs import matmul_relu
 import tilegen.language as T
 from tilegen.diagnostics import ProgramError, closest, register_source
 from tilegen.frontend import parse
-from tilegen.ir.location import Location
 from tilegen.ir.verify import verify
+from tilegen.location import Location
 
 register_source(
     "examples/demo.py",

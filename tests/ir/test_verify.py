@@ -88,7 +88,7 @@ def test_names() -> None:
 
 
 def test_locations_are_not_compared() -> None:
-    from tilegen.ir.location import Location
+    from tilegen.location import Location
 
     verify(program(Store(replace(X, location=Location("a.py", 3)), (BX, ZERO), build.const(0.0))))
 

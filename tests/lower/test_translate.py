@@ -9,11 +9,9 @@ from random import Random
 
 import pytest
 
-from tilegen.emit.expressions import expression_text
 from tilegen.emit.templating import render_template
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr, Load, Var
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.types import (
     BY_NAME,
@@ -28,8 +26,10 @@ from tilegen.ir.types import (
     int64,
     uint32,
 )
-from tilegen.lower.translate import Environment, ScalarError, translate
+from tilegen.location import Location
+from tilegen.lower.vocabulary.translate import Environment, ScalarError, translate
 from tilegen.model.dialect import CUDA, HIP, Dialect, DialectError, dialect_of
+from tilegen.model.expression_text import expression_text
 from tilegen.model.expressions import Name
 
 i, j = Var("i"), Var("j")

@@ -6,10 +6,10 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from tilegen.runtime import arrays
-from tilegen.runtime.arrays import ArrayFacts, alignment_class, element_strides
+from tilegen.calls import arrays
+from tilegen.calls.arrays import ArrayFacts, alignment_class, element_strides
+from tilegen.errors import DeviceError
 from tilegen.runtime.device_api import FunctionAttributes
-from tilegen.runtime.errors import DeviceError
 from tilegen.runtime.loading import LoadedKernel
 
 

@@ -10,10 +10,11 @@ import pytest
 from gpu_stand_in import CurrentDevice, GpuArray, GpuFramework, RecordingDriver, gpu
 from test_binding import MATMUL, tensor
 
+from tilegen.calls import arrays
+from tilegen.errors import ArgumentError
 from tilegen.manifest import PointerParameter
-from tilegen.runtime import arrays, compiled
+from tilegen.runtime import compiled
 from tilegen.runtime.compiled import CompiledKernel
-from tilegen.runtime.errors import ArgumentError
 from tilegen.target import load_target
 
 SIZES = [128, 128, 8, 4, 4, 4]

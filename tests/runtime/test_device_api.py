@@ -8,10 +8,10 @@ import types
 
 import pytest
 
+from tilegen.errors import DeviceError
 from tilegen.runtime import device_api, loading, profiler
 from tilegen.runtime.compilation import Image
 from tilegen.runtime.device_api import CudaApi, FunctionAttributes
-from tilegen.runtime.errors import DeviceError
 from tilegen.runtime.launch import BoundCall, Launcher, PointerSlot, ScalarSlot, TensorMapSlot
 from tilegen.runtime.tensor_map import TensorMapRecipe
 from tilegen.target import load_target

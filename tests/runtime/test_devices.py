@@ -2,9 +2,9 @@
 
 import pytest
 
+from tilegen.errors import DeviceError
 from tilegen.runtime import devices
 from tilegen.runtime.devices import amd_devices, gfx_name, resolve_target, target_of_device
-from tilegen.runtime.errors import DeviceError
 from tilegen.target import TargetError
 
 

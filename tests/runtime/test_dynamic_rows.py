@@ -7,9 +7,9 @@ import pytest
 
 import tilegen
 import tilegen.language as T
+from tilegen.calls.arrays import ArrayFacts
+from tilegen.calls.binding import ContractError, bind_shapes
 from tilegen.manifest import Manifest
-from tilegen.runtime.arrays import ArrayFacts
-from tilegen.runtime.binding import ContractError, bind_shapes
 from tilegen.runtime.profiler import ProfileError
 
 m, n, lane = T.dynamic("m"), T.dynamic("n"), T.dynamic("lane")

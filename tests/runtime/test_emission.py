@@ -11,11 +11,11 @@ import tilegen
 import tilegen.language as T
 from tilegen.diagnostics import ProgramError
 from tilegen.emulate import EmulationError
+from tilegen.errors import ArgumentError, CompilationError
 from tilegen.manifest import Manifest
 from tilegen.runtime import compilation
 from tilegen.runtime.compilation import compile_image, for_capability
 from tilegen.runtime.compiled import CompiledKernel
-from tilegen.runtime.errors import ArgumentError, CompilationError
 from tilegen.target import load_target
 from tilegen.toolchain import CompileResult
 

@@ -18,10 +18,10 @@ from small_programs import (
 import tilegen
 import tilegen.language as T
 from tilegen.building import CallError
-from tilegen.errors import TilegenError
-from tilegen.runtime import arrays, compiled
+from tilegen.calls import arrays
+from tilegen.errors import ArgumentError, TilegenError
+from tilegen.runtime import compiled
 from tilegen.runtime.compiled import CompiledKernel
-from tilegen.runtime.errors import ArgumentError
 
 RNG = np.random.default_rng(1)
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tilegen.runtime.errors import DeviceError
+from tilegen.errors import DeviceError
 from tilegen.runtime.launch import BoundCall, Launcher, PointerSlot, ScalarSlot, TensorMapSlot
 from tilegen.runtime.tensor_map import TensorMapRecipe
 from tilegen.target import load_target

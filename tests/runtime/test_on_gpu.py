@@ -8,8 +8,8 @@ from small_programs import increment, lazy_add, matmul_relu, scaled, sum_and_dif
 
 import tilegen
 import tilegen.language as T
+from tilegen.errors import ArgumentError
 from tilegen.runtime.devices import present_device
-from tilegen.runtime.errors import ArgumentError
 
 if present_device() is None:
     pytest.skip("no GPU on this machine", allow_module_level=True)

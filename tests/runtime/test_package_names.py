@@ -7,9 +7,8 @@ from small_programs import lazy_add, matmul_relu, scaled
 import tilegen
 import tilegen.language as T
 from tilegen.building import CallError
-from tilegen.errors import TilegenError
+from tilegen.errors import DeviceError, TilegenError
 from tilegen.foreign import ForeignNameError
-from tilegen.runtime.errors import DeviceError
 from tilegen.runtime.profiler import ProfileError, Profiler, TensorSupplyType, random_array
 
 

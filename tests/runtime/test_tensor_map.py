@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from tilegen.runtime.errors import ArgumentError, DeviceError
+from tilegen.errors import ArgumentError, DeviceError
 from tilegen.runtime.tensor_map import TensorMapCache, TensorMapRecipe, check_recipe, encode
 from tilegen.target import load_target
 

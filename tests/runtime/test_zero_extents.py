@@ -7,9 +7,9 @@ import pytest
 
 import tilegen
 import tilegen.language as T
+from tilegen.calls.binding import Shapes
 from tilegen.cli.loading import load_kernel
 from tilegen.diagnostics import ProgramError
-from tilegen.runtime.binding import Shapes
 from tilegen.runtime.parameters import bind_call
 
 TARGETS = ("sm_80", "sm_90a", "gfx942")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
+from tilegen.calls.arrays import framework_of
 from tilegen.errors import TilegenError
-from tilegen.runtime.arrays import framework_of
 
 
 class ComparisonError(TilegenError):

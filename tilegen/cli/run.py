@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import numpy
 import typer
 
+from tilegen.calls.arrays import framework_named
 from tilegen.cli.comparing import difference
 from tilegen.cli.console import errors, fail, output
 from tilegen.cli.loading import load_example
 from tilegen.cli.options import ExampleFile, Settings, read_settings
-from tilegen.runtime.arrays import framework_named
+from tilegen.errors import DeviceError
 from tilegen.runtime.devices import EMULATED, present_device, target_of_device
-from tilegen.runtime.errors import DeviceError
 from tilegen.runtime.loading import import_cupy
 from tilegen.runtime.profiler import do_bench
 

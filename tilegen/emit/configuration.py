@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import Line
 from tilegen.emit.printer import fits
 from tilegen.emit.shared_storage import shared_lines
 from tilegen.errors import TilegenError
+from tilegen.model.expression_text import expression_text
 from tilegen.model.expressions import Literal
 from tilegen.model.kernel import Constant, KernelModel
 from tilegen.model.shared_layout import shared_layout

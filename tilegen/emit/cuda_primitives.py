@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilegen.emit.primitive_rules import (
-    Primitive,
-    Rule,
-    UnknownPrimitive,
-    Value,
-    Values,
-    int4_function,
-    requiring,
-)
+from tilegen.emit.primitive_rules import Primitive, Rule, UnknownPrimitive, Value, Values, requiring
+from tilegen.model.primitive_names import int4_function
 
 _ADDRESS = requiring("shared_address")
 _RANKS: tuple[Value, ...] = (1, 2, 3, 4, 5)

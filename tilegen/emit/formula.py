@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tilegen.emit.expressions import Level
 from tilegen.errors import TilegenError
+from tilegen.model.expression_text import Level
 from tilegen.model.expressions import CallC, CExpr, Literal, Name, Operation, Prefix, StaticCast, Ternary
 
 _LEVELS = {

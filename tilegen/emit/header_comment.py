@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Iterable
 
 import tilegen
-from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import COLUMNS, NO_BREAK
 from tilegen.ir.types import DType
 from tilegen.model.dialect import SHORT_NAMES, dialect_of
+from tilegen.model.expression_text import expression_text
 from tilegen.model.expressions import CExpr, Literal, Operation
 from tilegen.model.kernel import BufferRow, KernelModel, TensorArgument
 

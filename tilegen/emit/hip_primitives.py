@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from tilegen.atoms import MmaAtom
-from tilegen.emit.primitive_rules import Rule, Value, Values, int4_function, requiring
+from tilegen.emit.primitive_rules import Rule, Value, Values, requiring
+from tilegen.model.primitive_names import int4_function
 from tilegen.target import Target, load_target, target_names
 
 _WIDTHS: tuple[Value, ...] = (16, 8, 4, 2)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen.emit.contract_checks import any_of, contract_checks, in_64_bits, joined
-from tilegen.emit.expressions import expression_text
 from tilegen.emit.largest_grid import largest_count
 from tilegen.emit.lines import Line, comment_lines
 from tilegen.emit.printer import print_statements
@@ -14,6 +13,7 @@ from tilegen.emit.signature import launcher_comment, launcher_signature
 from tilegen.emit.templating import render_template
 from tilegen.emit.tensor_maps import encode_calls, encoder_values
 from tilegen.model.dialect import Dialect, dialect_of
+from tilegen.model.expression_text import expression_text
 from tilegen.model.expressions import (
     CallC,
     CExpr,

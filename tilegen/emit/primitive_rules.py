@@ -80,8 +80,3 @@ def requiring(*names: str) -> Callable[[Values], tuple[Primitive, ...]]:
     """The `requires` of a rule whose text uses these primitives, none of which has parameters."""
     primitives = tuple(Primitive(name) for name in names)
     return lambda values: primitives
-
-
-def int4_function(pair: str, apart: Value) -> str:
-    """The function that makes two floats of two 4-bit integers `apart` bits apart."""
-    return f"int4_{'neighbours_' if apart == 4 else ''}to_{pair.removeprefix('__nv_')}"

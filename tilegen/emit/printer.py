@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import assert_never
 
-from tilegen.emit.expressions import PrintError, expression_text, lambda_head
 from tilegen.emit.lines import COLUMNS, NO_BREAK, Line, comment_lines, logical_lines, shifted
 from tilegen.emit.templating import render_template, template_value
+from tilegen.model.expression_text import PrintError, expression_text, lambda_head
 from tilegen.model.expressions import CallC, CExpr, Lambda, Literal, Name, Operation
 from tilegen.model.statements import (
     AssignC,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilegen.emit.expressions import expression_text
 from tilegen.emit.lines import Line
+from tilegen.model.expression_text import expression_text
 from tilegen.model.kernel import SharedMember
 from tilegen.model.shared_layout import SharedLayout, alternatives, member_groups, shared_layout
 

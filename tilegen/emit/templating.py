@@ -7,8 +7,8 @@ from functools import cache
 import jinja2
 
 from tilegen._resources import templates_root
-from tilegen.emit.expressions import expression_text
 from tilegen.errors import TilegenError
+from tilegen.model.expression_text import expression_text
 from tilegen.model.expressions import CExpr
 
 

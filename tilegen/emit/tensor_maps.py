@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilegen.emit.expressions import expression_text
 from tilegen.model.dialect import CUDA, DialectError
+from tilegen.model.expression_text import expression_text
 from tilegen.model.expressions import Braces, CallC, CExpr, Literal, Name, Operation, StaticCast
 from tilegen.model.kernel import KernelModel, TensorMap
 from tilegen.model.transform import rewritten

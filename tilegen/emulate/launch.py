@@ -11,11 +11,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilegen.calls.scalars import as_number, check_scalar
 from tilegen.emulate.errors import EmulationError
 from tilegen.emulate.facts import Facts
+from tilegen.errors import ArgumentError
 from tilegen.formula import FormulaError, compile_formulas, formula_names
-from tilegen.runtime.errors import ArgumentError
-from tilegen.runtime.scalars import as_number, check_scalar
 
 Array = np.ndarray[Any, Any]
 Number = int | float

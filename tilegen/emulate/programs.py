@@ -16,13 +16,12 @@ from typing import Any
 
 import filelock
 
-from tilegen._resources import templates_root
+from tilegen._resources import cache_root, templates_root
 from tilegen.emulate.compiler import HostCompiler, find_compiler
 from tilegen.emulate.errors import UnusableText
 from tilegen.emulate.facts import facts_of
 from tilegen.emulate.sections import emulated_text
 from tilegen.manifest import Manifest
-from tilegen.runtime.disk_cache import cache_root
 
 _COMMON_FLAGS = ("-std=c++20", "-w", "-Wno-psabi", "-ffp-contract=off", "-fno-strict-aliasing")
 _CORE_FLAGS = (*_COMMON_FLAGS, "-O1", "-ftree-vectorize")

@@ -14,10 +14,10 @@ from tilegen.frontend.extents import extent_expression, named_extent, resolve, s
 from tilegen.frontend.values import ConstExtent, NamedInt, TensorDeclaration, is_number
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr, Var
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Role
 from tilegen.ir.types import DType
 from tilegen.language.tensors import Extent, SymbolicExtent, TensorSpec, row_major_strides
+from tilegen.location import Location
 
 
 def declare_tensor(

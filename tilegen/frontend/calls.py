@@ -19,11 +19,11 @@ from tilegen.frontend.macros import inline, macro_function
 from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_tile_value
 from tilegen.ir import build
 from tilegen.ir.expressions import Expr
-from tilegen.ir.location import Location
 from tilegen.ir.types import DType, as_dtype, spells_dtype
 from tilegen.language.custom import CustomWord
 from tilegen.language.functions import Macro
 from tilegen.language.operation import operation_name
+from tilegen.location import Location
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from tilegen.frontend.names import Names
 from tilegen.frontend.source import Source
 from tilegen.frontend.values import ConstExtent, KernelLaunch
 from tilegen.ir.expressions import Expr, Var
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Assumption, Buffer, LayoutAnnotation, Rasterisation, Stmt
 from tilegen.ir.types import DType
 from tilegen.language.tensors import TensorSpec
+from tilegen.location import Location
 from tilegen.target import Target
 
 Scope = dict[str, object]

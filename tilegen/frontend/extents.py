@@ -8,10 +8,10 @@ from tilegen.diagnostics import ProgramError
 from tilegen.frontend.values import ConstExtent, NamedInt, is_expr, is_number, number_to_const
 from tilegen.ir.affine import substitute
 from tilegen.ir.expressions import Const, Expr, Var
-from tilegen.ir.location import NOWHERE, Location
 from tilegen.ir.types import DType, int32
 from tilegen.ir.walk import subexpressions
 from tilegen.language.tensors import SymbolicExtent
+from tilegen.location import NOWHERE, Location
 
 if TYPE_CHECKING:
     from tilegen.frontend.context import Context

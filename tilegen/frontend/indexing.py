@@ -9,9 +9,9 @@ from tilegen.frontend.values import BufferSlice, Span, is_tile_value
 from tilegen.ir import build
 from tilegen.ir.affine import difference
 from tilegen.ir.expressions import Const, Expr, Load
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Region
 from tilegen.ir.printer import expression_text
+from tilegen.location import Location
 
 if TYPE_CHECKING:
     from tilegen.frontend.context import Context

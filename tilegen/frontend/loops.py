@@ -10,8 +10,8 @@ from tilegen.frontend.values import Loop
 from tilegen.frontend.variables import promote
 from tilegen.ir import build
 from tilegen.ir.expressions import Expr, Var, VarRole
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import For, ParallelFor, Persistent, Stmt
+from tilegen.location import Location
 
 
 def kernel_loop(context: Context, node: ast.For, loop: Loop) -> None:

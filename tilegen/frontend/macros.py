@@ -14,9 +14,9 @@ from tilegen.frontend.source import Source, source_of
 from tilegen.frontend.values import LocalFunction, is_expr, named_number
 from tilegen.frontend.variables import define
 from tilegen.ir.expressions import Const, Load, Var
-from tilegen.ir.location import Location
 from tilegen.ir.walk import subexpressions
 from tilegen.language.functions import Macro
+from tilegen.location import Location
 
 
 def closure_of(function: Callable[..., Any], named: bool) -> Callable[[str], object]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tilegen.diagnostics import register_source
 from tilegen.errors import TilegenError
-from tilegen.ir.location import Location
+from tilegen.location import Location
 
 _ROOT_MARKS = ("pyproject.toml", ".git", "setup.py")
 _COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.FunctionDef, ast.ClassDef, ast.Try)

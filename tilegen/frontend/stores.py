@@ -9,8 +9,8 @@ from tilegen.frontend.indexing import region_of, shape_text, squeeze
 from tilegen.frontend.values import BufferSlice
 from tilegen.ir import build
 from tilegen.ir.expressions import Load
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, Copy, Fill, Store
+from tilegen.location import Location
 
 
 def require_kernel(context: Context, location: Location, node: ast.expr | ast.stmt, what: str) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args
 
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, LoopKind
 from tilegen.language.tensors import SymbolicExtent
+from tilegen.location import Location
 
 if TYPE_CHECKING:
     from tilegen.frontend.context import Frame

@@ -17,10 +17,10 @@ from tilegen.frontend.values import (
 )
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr, Load, Var
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Assign, Let
 from tilegen.ir.types import DType
 from tilegen.ir.walk import subexpressions
+from tilegen.location import Location
 
 
 def define(context: Context, name: str, value: Expr, location: Location, mutable: bool = False) -> Var:

@@ -23,7 +23,7 @@ from tilegen.language.custom import CustomWord, Use
 from tilegen.target import Target
 
 if TYPE_CHECKING:
-    from tilegen.lower.custom import Code
+    from tilegen.lower.elements.custom import Code
     from tilegen.model.statements import CStmt
 
 Engine = Literal["threads", "tensor_cores"]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from tilegen.driver import Generated
 from tilegen.inference.decisions import GemmDecision
 from tilegen.inspect.work import Work, measure_work, open_extents
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Gemm
+from tilegen.location import Location
 from tilegen.schedule.plan import HandOver, Plan
 from tilegen.target import Target, TargetError
 

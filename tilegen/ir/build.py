@@ -17,8 +17,8 @@ from tilegen.ir.expressions import (
     Select,
     Unary,
 )
-from tilegen.ir.location import NOWHERE, Location
 from tilegen.ir.types import DType, bool_, float32, int32, int64
+from tilegen.location import NOWHERE, Location
 
 Number = int | float | bool
 

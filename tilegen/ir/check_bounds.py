@@ -15,7 +15,6 @@ from tilegen.ir.effects import blocks_of, expressions_of, regions_read, regions_
 from tilegen.ir.expressions import Binary, Const, Expr, Load, Select, Var
 from tilegen.ir.interval import Range, interval
 from tilegen.ir.linear import affine
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     AtomicElement,
     Buffer,
@@ -31,6 +30,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.printer import expression_text
 from tilegen.ir.traversal import children, substitute
+from tilegen.location import Location
 
 
 @dataclass(frozen=True, slots=True)

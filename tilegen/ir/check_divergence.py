@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tilegen.diagnostics import ProgramError
 from tilegen.ir.effects import blocks_of, expressions_of, regions_read, regions_written
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import For, If, ParallelFor, Persistent, Program, Stmt, SyncThreads
 from tilegen.ir.per_thread import PerThread, per_thread
+from tilegen.location import Location
 
 
 def check_divergence(program: Program) -> None:

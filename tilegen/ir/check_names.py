@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tilegen.diagnostics import ProgramError
 from tilegen.ir.effects import buffers_written, expressions_of, regions_read
 from tilegen.ir.expressions import Expr, Load, Var
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     Assign,
     Buffer,
@@ -21,6 +20,7 @@ from tilegen.ir.nodes import (
     Stmt,
 )
 from tilegen.ir.walk import subexpressions
+from tilegen.location import Location
 
 
 def check_names(program: Program) -> None:

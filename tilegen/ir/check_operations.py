@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilegen.diagnostics import ProgramError
 from tilegen.ir.effects import regions_read, regions_written, summed_outputs
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     AtomicElement,
     AtomicTile,
@@ -19,6 +18,7 @@ from tilegen.ir.nodes import (
 from tilegen.ir.printer import expression_text
 from tilegen.ir.types import DType, float32, float64, int32
 from tilegen.ir.walk import each_statement
+from tilegen.location import Location
 
 _BITWISE = ("bitand", "bitor", "bitxor")
 

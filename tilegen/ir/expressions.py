@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from tilegen.ir.location import NOWHERE, Location
 from tilegen.ir.types import DType, bool_, int32
+from tilegen.location import NOWHERE, Location
 
 if TYPE_CHECKING:
     from tilegen.ir.nodes import Buffer

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tilegen.ir.expressions import Expr, Var
-from tilegen.ir.location import NOWHERE, Location
 from tilegen.ir.types import DType
+from tilegen.location import NOWHERE, Location
 
 Scope = Literal["global", "shared", "fragment", "local"]
 LoopKind = Literal["serial", "unroll", "pipelined", "persistent"]

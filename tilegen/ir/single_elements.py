@@ -14,13 +14,13 @@ from typing import Any
 from tilegen.ir import build
 from tilegen.ir.effects import expressions_of
 from tilegen.ir.expressions import Load, Var
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, For, If, ParallelFor, Persistent, Program, Stmt, Store
 from tilegen.ir.rename import names_of
 from tilegen.ir.rewrite import transform
 from tilegen.ir.spread import with_bodies
 from tilegen.ir.types import int32
 from tilegen.ir.walk import subexpressions
+from tilegen.location import Location
 
 
 def single_elements(program: Program) -> Program:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.ir import build
 from tilegen.ir.expressions import Expr, Load, Var
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     Buffer,
     Copy,
@@ -24,6 +23,7 @@ from tilegen.ir.nodes import (
 from tilegen.ir.rename import names_of
 from tilegen.ir.spread import with_bodies
 from tilegen.ir.types import int32
+from tilegen.location import Location
 
 _AXES = ("i", "j", "k", "l")
 

@@ -13,7 +13,6 @@ from typing import assert_never
 
 from tilegen.diagnostics import ProgramError
 from tilegen.ir.expressions import Var
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     AddPartials,
     AddParts,
@@ -35,35 +34,36 @@ from tilegen.ir.nodes import (
     Store,
     SyncThreads,
 )
-from tilegen.lower.barriers import barrier_before
-from tilegen.lower.context import Context
+from tilegen.location import Location
+from tilegen.lower.synchronisation.barriers import barrier_before
+from tilegen.lower.vocabulary.context import Context
 from tilegen.model.statements import CStmt
 
 Lowering = Callable[[Context, Stmt], list[CStmt]]
 
 _LOWERINGS: dict[str, Lowering] = {}
 _BUILT_IN = {
-    "parallel": "tilegen.lower.parallel:lower_parallel",
-    "copy": "tilegen.lower.parallel:lower_parallel",
-    "copy.register_prefetch": "tilegen.lower.accumulator_store:lower_copy",
-    "fill": "tilegen.lower.fill:lower_fill",
-    "atomic_tile": "tilegen.lower.parallel:lower_parallel",
-    "atomic_element": "tilegen.lower.scalars:lower_single",
-    "store": "tilegen.lower.scalars:lower_single",
-    "let": "tilegen.lower.scalars:lower_let",
-    "assign": "tilegen.lower.scalars:lower_assign",
-    "if": "tilegen.lower.scalars:lower_if",
-    "for": "tilegen.lower.scalars:lower_for",
-    "persistent": "tilegen.lower.tiles:lower_persistent",
-    "sync": "tilegen.lower.scalars:lower_sync",
-    "reduce": "tilegen.lower.reduce:lower_reduce",
-    "gemm": "tilegen.lower.gemm:lower_gemm",
-    "add_partials": "tilegen.lower.add_partials:lower_add_partials",
-    "leave_parts": "tilegen.lower.block_sums:lower_leave_parts",
-    "add_parts": "tilegen.lower.block_sums:lower_add_parts",
-    "custom": "tilegen.lower.custom:lower_custom",
-    "for.pipelined.multistage": "tilegen.lower.pipeline_multistage:lower_pipelined",
-    "for.pipelined.register_prefetch": "tilegen.lower.pipeline_register_prefetch:lower_pipelined",
+    "parallel": "tilegen.lower.elements.parallel:lower_parallel",
+    "copy": "tilegen.lower.elements.parallel:lower_parallel",
+    "copy.register_prefetch": "tilegen.lower.pipelines.accumulator_store:lower_copy",
+    "fill": "tilegen.lower.elements.fill:lower_fill",
+    "atomic_tile": "tilegen.lower.elements.parallel:lower_parallel",
+    "atomic_element": "tilegen.lower.pipelines.control_flow:lower_single",
+    "store": "tilegen.lower.pipelines.control_flow:lower_single",
+    "let": "tilegen.lower.pipelines.control_flow:lower_let",
+    "assign": "tilegen.lower.pipelines.control_flow:lower_assign",
+    "if": "tilegen.lower.pipelines.control_flow:lower_if",
+    "for": "tilegen.lower.pipelines.control_flow:lower_for",
+    "persistent": "tilegen.lower.pipelines.tiles:lower_persistent",
+    "sync": "tilegen.lower.pipelines.control_flow:lower_sync",
+    "reduce": "tilegen.lower.reductions.reduce:lower_reduce",
+    "gemm": "tilegen.lower.gemms.gemm:lower_gemm",
+    "add_partials": "tilegen.lower.reductions.add_partials:lower_add_partials",
+    "leave_parts": "tilegen.lower.reductions.block_sums:lower_leave_parts",
+    "add_parts": "tilegen.lower.reductions.block_sums:lower_add_parts",
+    "custom": "tilegen.lower.elements.custom:lower_custom",
+    "for.pipelined.multistage": "tilegen.lower.pipelines.multistage:lower_pipelined",
+    "for.pipelined.register_prefetch": "tilegen.lower.pipelines.register_prefetch:lower_pipelined",
 }
 
 
@@ -154,7 +154,7 @@ def lower_statement(context: Context, statement: Stmt) -> list[CStmt]:
         return _title(context, statement)  # part of the reduction
     deferred = context.plan.deferred_by(statement)
     if deferred is not None:
-        from tilegen.lower.deferred_sums import lower_update
+        from tilegen.lower.reductions.deferred_sums import lower_update
 
         return [
             *_title(context, statement),
@@ -229,6 +229,6 @@ def after_loop(context: Context, statement: Stmt) -> list[CStmt]:
     """What a loop left for later: sums whose lanes meet only now."""
     if not any(deferred.loop is statement for deferred in context.plan.deferred):
         return []
-    from tilegen.lower.deferred_sums import lower_deferred
+    from tilegen.lower.reductions.deferred_sums import lower_deferred
 
     return lower_deferred(context, statement)

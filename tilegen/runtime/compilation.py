@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import tilegen
+from tilegen.errors import CompilationError
 from tilegen.runtime.disk_cache import cache_folder, cached, digest, write_atomically
-from tilegen.runtime.errors import CompilationError
 from tilegen.target import Target
 from tilegen.toolchain import CompileError, CompileResult, compile_cuda, compile_hip
 

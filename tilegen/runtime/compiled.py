@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeVar
 
-from tilegen.manifest import Manifest
-from tilegen.runtime.arguments import (
+from tilegen.calls.arguments import (
     Apart,
     allocated,
     arrays_apart,
@@ -18,16 +17,17 @@ from tilegen.runtime.arguments import (
     scratch,
     supplied,
 )
-from tilegen.runtime.arrays import ArrayFacts, Framework, facts_of, framework_of, numpy_dtype
-from tilegen.runtime.binding import bind_shapes
+from tilegen.calls.arrays import ArrayFacts, Framework, facts_of, framework_of, numpy_dtype
+from tilegen.calls.binding import bind_shapes
+from tilegen.calls.scalars import Scalar, as_number, whole_numbers
+from tilegen.errors import ArgumentError
+from tilegen.manifest import Manifest
 from tilegen.runtime.compilation import Backend, Image, compile_image, for_capability
 from tilegen.runtime.device_api import cuda_api
-from tilegen.runtime.errors import ArgumentError
 from tilegen.runtime.launch import Launcher
 from tilegen.runtime.loading import CurrentDevice, LoadedKernel, load
 from tilegen.runtime.parameters import bind_call
 from tilegen.runtime.profiler import Profiler, TensorSupplyType
-from tilegen.runtime.scalars import Scalar, as_number, whole_numbers
 from tilegen.target import Target
 
 _CALL_LIMIT = 4096

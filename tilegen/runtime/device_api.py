@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, Protocol
 
-from tilegen.runtime.errors import DeviceError
+from tilegen.errors import DeviceError
 
 Platform = Literal["cuda", "hip"]
 

@@ -6,8 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from tilegen.errors import DeviceError
 from tilegen.runtime.device_api import cuda_api
-from tilegen.runtime.errors import DeviceError
 from tilegen.target import Target, TargetError, load_target, target_for_device
 
 EMULATED = "sm_90a"

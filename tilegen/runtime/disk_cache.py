@@ -14,19 +14,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from tilegen._resources import cache_root
+
 _DIGEST_LENGTH = 32
-
-
-def cache_root() -> Path | None:
-    """The folder for all that is kept, or None when the cache is switched off."""
-    if os.environ.get("TILEGEN_CACHE", "1").lower() in ("0", "off", "false", "no"):
-        return None
-    chosen = os.environ.get("TILEGEN_CACHE_DIR")
-    if chosen:
-        return Path(chosen).expanduser()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("tilegen", appauthor=False))
 
 
 def cache_folder() -> Path | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from tilegen.runtime.arrays import numpy_dtype
+from tilegen.calls.arrays import numpy_dtype
 from tilegen.runtime.device_api import DeviceApi
 from tilegen.runtime.tensor_map import TensorMapCache, TensorMapRecipe
 

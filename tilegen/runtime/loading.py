@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tilegen.errors import DeviceError
 from tilegen.runtime.compilation import Image
 from tilegen.runtime.device_api import DeviceApi, FunctionAttributes, cuda_api, hip_api
-from tilegen.runtime.errors import DeviceError
 
 
 @dataclass(frozen=True, slots=True)

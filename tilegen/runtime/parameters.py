@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy
 
+from tilegen.calls.arrays import numpy_dtype, row_major_bytes
+from tilegen.calls.binding import Shapes
+from tilegen.calls.scalars import Scalar
+from tilegen.errors import ArgumentError
 from tilegen.formula import evaluate, formula_names
 from tilegen.manifest import Manifest, PointerParameter, ScalarParameter, TensorMapParameter
-from tilegen.runtime.arrays import numpy_dtype, row_major_bytes
-from tilegen.runtime.binding import Shapes
-from tilegen.runtime.errors import ArgumentError
 from tilegen.runtime.launch import BoundCall, LiveScalarSlot, PointerSlot, ScalarSlot, Slot, TensorMapSlot
-from tilegen.runtime.scalars import Scalar
 from tilegen.runtime.tensor_map import TensorMapRecipe
 from tilegen.target import Target, load_target
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tilegen.calls.arrays import numpy_dtype
 from tilegen.errors import TilegenError
 from tilegen.formula import compile_formulas
-from tilegen.runtime.arrays import numpy_dtype
 from tilegen.runtime.loading import import_cupy, require_gpu
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Profiler:
         require_gpu(cupy)
         generator = numpy.random.default_rng(self._seed)
         arrays = []
-        from tilegen.runtime.arguments import supplied
+        from tilegen.calls.arguments import supplied
 
         for position in supplied(manifest):
             tensor = manifest.tensors[position]

@@ -10,7 +10,7 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tilegen.runtime.errors import ArgumentError
+from tilegen.errors import ArgumentError
 from tilegen.target import TmaLimits
 
 _CACHE_LIMIT = 1024

@@ -18,7 +18,6 @@ from tilegen.inference.shared import row_major
 from tilegen.inference.vector_access import ACCESS_BYTES
 from tilegen.ir import build
 from tilegen.ir.expressions import Const
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import (
     AddPartials,
     Buffer,
@@ -34,6 +33,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.rename import names_of
 from tilegen.ir.walk import each_statement
+from tilegen.location import Location
 from tilegen.schedule.analysis import reads, writes
 
 State = Literal["zero", "whole", "partial"]

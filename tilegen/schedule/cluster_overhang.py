@@ -12,9 +12,9 @@ from tilegen.ir.effects import blocks_of
 from tilegen.ir.expressions import Binary, Const, Expr
 from tilegen.ir.interval import Range
 from tilegen.ir.linear import Linear
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import AtomicElement, For, Kernel, LeaveParts, Persistent, Stmt, Store
 from tilegen.ir.walk import each_statement
+from tilegen.location import Location
 
 
 def check_overhang(kernel: Kernel, axis: int, size: int, divisors: Mapping[str, int]) -> None:

@@ -8,8 +8,8 @@ from operator import is_
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
-from tilegen.ir.location import Location
 from tilegen.ir.nodes import Buffer, For, Gemm, If, Kernel, ParallelFor, Persistent, Program, Reduce, Stmt
+from tilegen.location import Location
 from tilegen.schedule.analysis import each_statement, reads, writes
 from tilegen.schedule.fold_elements import FoldedElements, fold_elements
 from tilegen.schedule.plan import Plan

@@ -1,0 +1,1 @@
+"""Element by element: parallel loops, copies, fills, atomics and a user's own operations."""

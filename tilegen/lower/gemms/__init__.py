@@ -1,0 +1,1 @@
+"""Gemms by the family of their instruction."""

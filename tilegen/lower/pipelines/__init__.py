@@ -1,0 +1,1 @@
+"""Loops: sequential ones, and each kind of pipeline with its rings and roles."""
