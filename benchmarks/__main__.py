@@ -15,9 +15,9 @@ from pathlib import Path
 
 from benchmarks import gemm, program
 from benchmarks.attention import kernel_variants
+from benchmarks.compiling import backend_of, compile_all, summary
 from benchmarks.contest import Options
 from benchmarks.isolation import Deadline
-from benchmarks.prepare import backend_of, compile_all, summary
 from benchmarks.results import RESULTS, Report
 from benchmarks.suite import BENCHMARKS
 from tilegen.errors import TilegenError

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks import own
+from benchmarks.compiling import Variant
 from benchmarks.contest import OWN, Candidates, Contest, Options, hold
 from benchmarks.correctness import Block, Output, Tolerance, judge
 from benchmarks.isolation import Progress
 from benchmarks.measure import CudaTimer, Run
-from benchmarks.prepare import Variant
 from benchmarks.program import benchmark_main
 
 BASELINE = "cuDNN"

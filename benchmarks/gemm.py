@@ -23,12 +23,12 @@ from benchmarks.cases import (
     parse_layouts,
     parse_size,
 )
+from benchmarks.compiling import backend_of, compile_all, gemm_variants, in_parallel, summary
 from benchmarks.contest import OWN, Options
 from benchmarks.gemm_case import run_case
 from benchmarks.gemm_costs import GENERATION_BAR, LAUNCH_BAR, NVRTC_BAR, generation, launch_overhead
 from benchmarks.isolation import Deadline, Limits, Progress, run_isolated
 from benchmarks.measure import mean_ratio
-from benchmarks.prepare import backend_of, compile_all, gemm_variants, in_parallel, summary
 from benchmarks.results import RESULTS, Report, ratio_cell, require_device, table
 from benchmarks.runner import CASE_LIMITS, run_cases
 from benchmarks.schedules import Schedule, default_schedule

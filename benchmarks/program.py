@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.compiling import backend_of
 from benchmarks.contest import OWN, Options
 from benchmarks.isolation import Deadline, Limits
-from benchmarks.prepare import backend_of
 from benchmarks.results import RESULTS, Report, ratio_cell, require_device, table
 from benchmarks.runner import CASE_LIMITS, Case, run_cases
 from tilegen.errors import TilegenError

@@ -7,8 +7,7 @@ from typing import assert_never
 from tilegen.ir.build import const
 from tilegen.ir.nodes import Fill, Gemm
 from tilegen.lower.elements.fill import lower_fill
-from tilegen.lower.gemms import mma_sync as gemm_mma_sync
-from tilegen.lower.gemms import wgmma as gemm_wgmma
+from tilegen.lower.gemms import mma_sync, wgmma
 from tilegen.lower.vocabulary.context import Context
 from tilegen.lower.vocabulary.scalar import scalar
 from tilegen.model import build as c
@@ -23,16 +22,16 @@ def lower_gemm(context: Context, gemm: Gemm) -> list[CStmt]:
         case "wgmma":
             context.primitive("warpgroup_wait")
             wait = Expression(c.call("warpgroup_wait", template=(0,)))
-            return [*gemm_wgmma.lower_gemm(context, gemm, accumulates(context, gemm)), wait]
+            return [*wgmma.lower_gemm(context, gemm, accumulates(context, gemm)), wait]
         case "mma_sync":
-            code = gemm_mma_sync.lower_gemm(context, gemm)
+            code = mma_sync.lower_gemm(context, gemm)
             # Its operand registers are named alike in every gemm.
             code = [Scope(tuple(code))] if len(context.decisions.gemms) > 1 else code
             return [*_cleared(context, gemm), *code]
         case "mfma":
-            from tilegen.lower.gemms import mfma as gemm_mfma
+            from tilegen.lower.gemms import mfma
 
-            return [*_cleared(context, gemm), *gemm_mfma.lower_gemm(context, gemm)]
+            return [*_cleared(context, gemm), *mfma.lower_gemm(context, gemm)]
         case _:
             assert_never(family)
 

@@ -7,9 +7,7 @@ import os
 import pytest
 
 from benchmarks.cases import GemmCase
-from benchmarks.gemm_case import searched
-from benchmarks.isolation import Deadline
-from benchmarks.prepare import (
+from benchmarks.compiling import (
     Variant,
     backend_of,
     compile_all,
@@ -18,6 +16,8 @@ from benchmarks.prepare import (
     summary,
     write_note,
 )
+from benchmarks.gemm_case import searched
+from benchmarks.isolation import Deadline
 from benchmarks.schedules import Problem
 from tilegen.runtime import compilation
 
