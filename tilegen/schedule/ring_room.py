@@ -21,6 +21,7 @@ def shared_bytes(kernel: Kernel, hand_overs: tuple[HandOver, ...], decisions: De
 
 
 def require_shared(kernel: Kernel, target: Target, used: int, hand_overs: tuple[HandOver, ...]) -> None:
+    """Raises ProgramError, with the number of stages that fits, where the kernel uses more than a block has."""
     limit = target.limits.shared_bytes_per_block
     total = rounded(used)
     if total <= limit:

@@ -91,9 +91,7 @@ def _unroll_limit(access: ElementAccess) -> int | None:
     turns = [symbol.extent // symbol.vector for symbol in walked if isinstance(symbol.coarse, Name)]
     step = prod(turns[1:]) * sum(_held(access.width(one) * one.buffer.dtype.bits) for one in loads)
     left = registers_of_thread(context.plan, context.target) - fragments
-    fits = (
-        not turns or turns[0] * step <= left - LEAST_OVERHEAD
-    )  # where blocks share the registers, few are left
+    fits = not turns or turns[0] * step <= left - LEAST_OVERHEAD  # blocks that share registers leave few
     if fragments < CROWDED_REGISTERS and fits:
         return None
     if any(access.memory(one.buffer).scope == "global" and access.width(one) == 1 for one in loads):
