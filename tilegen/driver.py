@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.emit.file import render
@@ -26,7 +27,7 @@ from tilegen.lower.kernel.hidden_names import hidden_names, hidden_tiles
 from tilegen.lower.kernel.kernel import lower
 from tilegen.manifest import Manifest
 from tilegen.model.kernel import KernelModel
-from tilegen.schedule.add_partials import add_partials
+from tilegen.schedule.add_partials import PartsOfOldValues, add_partials
 from tilegen.schedule.guard_masks import guard_masks
 from tilegen.schedule.kept_exchanges import kept_exchanges
 from tilegen.schedule.plan import Plan
@@ -105,8 +106,7 @@ def _with_arguments(manifest: Manifest, names: tuple[str, ...]) -> Manifest:
 def _passes(
     program: Program, machine: Target, regenerate: str, whole_rows: bool, remarks: tuple[str, ...]
 ) -> Generated:
-    decisions = infer(program, machine, divisors=row_divisors(program) if whole_rows else {})
-    program = add_partials(program, decisions)
+    decisions, program = _decided(program, machine, row_divisors(program) if whole_rows else {})
     plan = plan_kernel(program, machine, decisions)
     decisions.kept = kept_exchanges(program.kernel, decisions, plan)
     plan.reasons += remarks
@@ -123,6 +123,21 @@ def _passes(
         plan=plan,
         target=machine,
     )
+
+
+def _decided(
+    program: Program, machine: Target, divisors: Mapping[str, int], whole: tuple[str, ...] = ()
+) -> tuple[Decisions, Program]:
+    """The decisions, and the program with the additions of sums that warps hold parts of. Where old values are in the
+    way of parts that nobody asked for, the warps share rows and columns if they can: `whole` names such accumulators.
+    """
+    decisions = infer(program, machine, divisors=divisors, whole=whole)
+    try:
+        return decisions, add_partials(program, decisions)
+    except PartsOfOldValues as error:
+        if error.asked or error.buffer in whole:
+            raise
+        return _decided(program, machine, divisors, (*whole, error.buffer))
 
 
 def _register_counts(plan: Plan) -> dict[str, int]:

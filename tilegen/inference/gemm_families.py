@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
@@ -26,10 +27,13 @@ def family_module(family: str) -> ModuleType:
     return import_module(f"tilegen.inference.gemm_{family}")
 
 
-def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Decisions) -> None:
+def decide_gemms(
+    gemms: list[Gemm], threads: int, target: Target, decisions: Decisions, whole: Collection[str] = ()
+) -> None:
     """Decides all gemms and the fragments and shared layouts of their operands.
 
-    One family computes them all where one can, so that what one gemm writes is what the next reads.
+    One family computes them all where one can, so that what one gemm writes is what the next reads. Of accumulators
+    that are named in `whole`, warps hold parts of sums only where no family can share out rows and columns.
 
     Raises:
         ProgramError: when no family can compute a gemm, an operand is part of a fragment, or two gemms want different
@@ -40,7 +44,10 @@ def decide_gemms(gemms: list[Gemm], threads: int, target: Target, decisions: Dec
     asked = _rows_beside_register_operands(gemms)
     reasons = _reasons(asked, threads, target)
     asked = [
-        gemm if _well_shared(gemm, at, reasons, threads, target) else _sharing_k(gemm, threads, target)
+        gemm
+        if _well_shared(gemm, at, reasons, threads, target)
+        or (gemm.c.buffer.name in whole and _some_family(reasons, at))
+        else _sharing_k(gemm, threads, target)
         for at, gemm in enumerate(asked)
     ]
     reasons = _reasons(asked, threads, target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import gcd, lcm, prod
 
 from tilegen.diagnostics import ProgramError
@@ -25,11 +25,18 @@ from tilegen.ir.walk import each_node, each_statement
 from tilegen.target import Target
 
 
-def infer(program: Program, target: Target, *, divisors: Mapping[str, int] | None = None) -> Decisions:
+def infer(
+    program: Program,
+    target: Target,
+    *,
+    divisors: Mapping[str, int] | None = None,
+    whole: Collection[str] = (),
+) -> Decisions:
     """All layouts of a program on a target, strictest demands first.
 
     `divisors` says what the launcher checks of dynamic extents, by name: vector accesses rely on it. By default rows
     of tensors are taken to be whole 16-byte units, which the launcher then requires of those that are accessed so.
+    `whole` names accumulators of which warps are not to hold parts of sums, if they can share rows and columns.
 
     Raises:
         ProgramError: when no atom fits a gemm, or demands clash and no exchange can settle it.
@@ -42,7 +49,7 @@ def infer(program: Program, target: Target, *, divisors: Mapping[str, int] | Non
     _take_annotations(program, decisions)
     gemms = [statement for statement in statements if isinstance(statement, Gemm)]
     if gemms:
-        decide_gemms(gemms, kernel.threads, target, decisions)
+        decide_gemms(gemms, kernel.threads, target, decisions, whole)
     calls = custom_calls(statements, kernel.threads, target)
     take_demands(calls, decisions)
     loops = [loop for loop in map(as_loop, statements) if loop is not None]

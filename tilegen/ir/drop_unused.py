@@ -45,7 +45,7 @@ def left_out(program: Program, kept: Program) -> tuple[str, ...]:
     """What is to be said of the statements that `drop_unused` left out."""
     stay = {id(statement) for statement in each_statement(kept.kernel.body)}
     return tuple(
-        f"line {statement.location.line}: left out, nothing reads {filled.name}"
+        f"{statement.location.place}: left out, nothing reads {filled.name}"
         for statement in each_statement(program.kernel.body)
         if (filled := _filled(statement)) is not None and id(statement) not in stay
     )

@@ -40,11 +40,19 @@ State = Literal["zero", "whole", "partial"]
 """What the accumulators of every group of warps are: zeros, the whole sums, or parts of them."""
 
 
+class PartsOfOldValues(ProgramError):
+    """Accumulators that would hold parts of a sum do not start from zeros. `buffer` is their name, `asked` whether the
+    program says that warps share k."""
+
+    buffer: str
+    asked: bool
+
+
 def add_partials(program: Program, decisions: Decisions) -> Program:
     """The program with the additions that its gemms need, and shared tiles for them.
 
     Raises:
-        ProgramError: when accumulators that would hold parts of a sum do not start from zeros.
+        PartsOfOldValues: when accumulators that would hold parts of a sum do not start from zeros.
     """
     for buffer in dict.fromkeys(
         g.c.buffer for g, decision in decisions.gemms.items() if decision.k_parts > 1
@@ -169,16 +177,18 @@ class _Placement:
         loop = behind.var if isinstance(behind, For) else None
         return AddPartials(whole, self.partials, loop, self.gemm(behind).location)
 
-    def not_cleared(self, statement: Stmt) -> ProgramError:
+    def not_cleared(self, statement: Stmt) -> PartsOfOldValues:
         gemm = self.gemm(statement)
         parts = self.decisions.gemms[gemm].k_parts
         name = self.buffer.name
         why = "" if gemm.policy == "sliced_k" else " (they cannot share the rows and columns of its tile)"
-        return ProgramError(
+        error = PartsOfOldValues(
             gemm.location,
             f"the block's warps share k of this gemm in {parts} parts{why} and add up their sums behind it, which "
             f"would count the old values of {name} {parts} times",
             remedy=f"write T.clear({name}) before the gemm or its loop, or pass clear_accum=True, and add the old "
-            "values afterwards",
+            "values afterwards; or take fewer threads",
             related=[(self.buffer.location, f"{name} is made here")] if self.buffer.location.line else [],
         )
+        error.buffer, error.asked = name, gemm.policy == "sliced_k"
+        return error

@@ -71,7 +71,7 @@ def plan_warp_specialised(program: Program, target: Target, decisions: Decisions
     kernel = program.kernel
     warpgroup = target.limits.warpgroup_size
     if kernel.threads % warpgroup:
-        return f"{kernel.threads} threads are not whole warpgroups of {warpgroup}"
+        return f"no producer: {kernel.threads} threads are not whole warpgroups of {warpgroup}"
     found, problems, left = _producer_copies(kernel, decisions, target)
     if not any(entry.loop is not None for entry in found):
         return next(iter([*problems, *left.values()]), "")
@@ -179,7 +179,7 @@ class _Search:
                     needed = ahead_of_it and _copies(statement)
                     if needed and self.computed((statement.start, statement.stop)):
                         self.problems.append(
-                            f"line {statement.location.line}: the consumers compute how often tiles are loaded"
+                            f"{statement.location.place}: the consumers compute how often tiles are loaded"
                         )
                     outermost = statement.kind == "pipelined" and loop is None and not inner
                     around = "" if outermost else "a loop that is not pipelined"

@@ -28,7 +28,7 @@ def stage_by_tma(program: Program, plan: Plan, decisions: Decisions, target: Tar
         wanted = "TMA store" if isinstance(statement, Copy) else "TMA addition"
         if _touched_elsewhere(kernel, statement):
             plan.reasons.append(
-                f"line {statement.location.line}: no {wanted}, another statement reads or writes {sink.buffer.name}"
+                f"{statement.location.place}: no {wanted}, another statement reads or writes {sink.buffer.name}"
             )
             continue
         if source.buffer.scope != "fragment" or len(source.tile) != 2:  # threads store it
