@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,20 @@ def test_imports_go_down(path: Path) -> None:
 def test_every_room_has_a_floor() -> None:
     found = {room(".".join(path.relative_to(ROOT / "tilegen").with_suffix("").parts)) for path in MODULES}
     assert found == set(HEIGHT)
+
+
+def test_the_map_of_the_house_shows_every_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert [name for name in HEIGHT if f"`{name}`" not in page] == []
+
+
+def test_paths_on_the_map_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_]+/[\w/.]*)`", page)
+    assert named
+    assert [
+        path for path in named if not any((root / path).exists() for root in (ROOT, ROOT / "tilegen"))
+    ] == []
 
 
 def test_modules_of_a_page() -> None:
