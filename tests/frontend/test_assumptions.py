@@ -77,7 +77,7 @@ def test_divisibility_widens_accesses():
     (assumption,) = program.assumptions
     assert assumption.text == "T.dynamic('pitch') % 4 == 0"
     source = tilegen.jit(columns).emit(target="sm_80", dims={"N": 256}).source
-    assert "= *reinterpret_cast<const uint4*>(&X[" in source
+    assert "= *reinterpret_cast<const float4*>(&X[" in source
 
 
 REFUSED = [
