@@ -29,7 +29,7 @@ from tilegen.lower.vocabulary.uniform import uniform_load
 from tilegen.lower.vocabulary.words import listed
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name
-from tilegen.model.statements import AssignC, CStmt, Declare, Expression, ForC, IfC
+from tilegen.model.statements import AssignC, Comment, CStmt, Declare, Expression, ForC, IfC
 from tilegen.schedule.analysis import reads, writes
 from tilegen.schedule.interleave import Interleaving, find_interleaving
 from tilegen.schedule.plan import HandOver
@@ -331,15 +331,23 @@ class Consumers:
         return out
 
     def _drained(self, loop: For, late: Sequence[HandOver]) -> list[CStmt]:
-        """Behind such a loop: all gemms are waited for, and the last stages let go where they are filled again."""
+        """Behind such a loop: all gemms are waited for, and the last stages let go where they are filled again. They
+        are also where the loop may not run: else ptxas takes the accumulators' zeros for written beside the wgmma that
+        is under way, and serialises all of it (C7515)."""
         head = self.heads[loop]
         out: list[CStmt] = [Expression(c.call("warpgroup_wait", template=(0,)))]
         runs = None if head.runs else head.condition
         for hand_over in late:
-            if rings.entered_once(self.context, hand_over):
+            once = rings.entered_once(self.context, hand_over)
+            if once and runs is None:
                 self.waited.pop(hand_over.name, None)
-            else:
-                out += self.release(hand_over, Name(_released(hand_over)), runs)
+                continue
+            release = self.release(hand_over, Name(_released(hand_over)), runs)
+            if once:
+                out.append(
+                    Comment("Nobody waits for it; without it ptxas serialises the wgmma above (C7515)")
+                )
+            out += release
         for gemm in loop.body:
             if isinstance(gemm, Gemm):
                 self.hazards.note(gemm)
