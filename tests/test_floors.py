@@ -93,6 +93,22 @@ def test_paths_on_the_map_exist() -> None:
     ] == []
 
 
+def test_modules_that_comments_name_exist() -> None:
+    """What comments, docstrings and tables of the source call tilegen.….… is there."""
+    gone = []
+    for path in sorted((ROOT / "tilegen").rglob("*.py")):
+        for name in re.findall(
+            r"\btilegen((?:\.[a-z_0-9]+){2,})(?![\w{<])", path.read_text(encoding="utf-8")
+        ):
+            parts = name[1:].split(".")
+            ways = [ROOT / "tilegen" / Path(*parts[:count]) for count in range(1, len(parts) + 1)]
+            face = ways[-2] / "__init__.py"
+            exported = face.exists() and parts[-1] in face.read_text(encoding="utf-8")
+            if not (exported or ways[-1].is_dir() or any(way.with_suffix(".py").exists() for way in ways)):
+                gone.append(f"{path.relative_to(ROOT)}: tilegen{name}")
+    assert gone == []
+
+
 def test_modules_of_a_page() -> None:
     """About 400 lines at most."""
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}

@@ -111,7 +111,7 @@ def _prefetched(
             continue
         copies = prefetched_copies(statement, program, decisions, target)
         if isinstance(copies, str) and _to_registers(statement):
-            continue  # unrolled instead, see tilegen.lower.unrolled_loads
+            continue  # unrolled instead, see tilegen.lower.pipelines.unrolled_loads
         if isinstance(copies, str):
             plan.reasons.append(f"{statement.var.name}: no prefetch, {copies}")
         elif not _unit_step(statement):

@@ -274,7 +274,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 2)
     ring.advance();
   }
   warpgroup_wait<0>();
-  // Nobody waits for it; without it ptxas serialises the wgmma above (C7515)
+  // Nobody waits for it; without it ptxas may serialise the wgmma above (C7515)
   if (k_tiles > 0 && thread == 0) mbarrier_arrive(shared.empty[released]);
 
   // Epilogue

@@ -43,8 +43,8 @@ class ElementAccess:
     `vectors` names the register arrays that vector loads have filled, by buffer and indices; `lets` are values of
     names that the body defines; `implied` are conditions that hold where the body stands; `guards` are conditions of
     the program for single loads, which are 0 where they do not hold, and `lazy` loads that cannot run before their
-    condition is known (see tilegen.lower.guarded_loads); `sequential` are the variables of loops inside the body, with
-    their extents."""
+    condition is known (see tilegen.lower.elements.guarded_loads); `sequential` are the variables of loops inside the
+    body, with their extents."""
 
     context: Context
     loop: Loop

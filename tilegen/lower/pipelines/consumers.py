@@ -332,8 +332,8 @@ class Consumers:
 
     def _drained(self, loop: For, late: Sequence[HandOver]) -> list[CStmt]:
         """Behind such a loop: all gemms are waited for, and the last stages let go where they are filled again. They
-        are also where the loop may not run: else ptxas takes the accumulators' zeros for written beside the wgmma that
-        is under way, and serialises all of it (C7515)."""
+        are also where the loop may not run: else ptxas may take the accumulators' zeros for written beside the wgmma
+        that is under way, and serialise all of it (C7515)."""
         head = self.heads[loop]
         out: list[CStmt] = [Expression(c.call("warpgroup_wait", template=(0,)))]
         runs = None if head.runs else head.condition
@@ -345,7 +345,7 @@ class Consumers:
             release = self.release(hand_over, Name(_released(hand_over)), runs)
             if once:
                 out.append(
-                    Comment("Nobody waits for it; without it ptxas serialises the wgmma above (C7515)")
+                    Comment("Nobody waits for it; without it ptxas may serialise the wgmma above (C7515)")
                 )
             out += release
         for gemm in loop.body:

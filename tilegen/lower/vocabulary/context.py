@@ -50,14 +50,12 @@ class Context:
     functions: dict[str, None] = field(default_factory=dict)  # of registered operations, as text
     asserts: list[StaticAssert] = field(default_factory=list)
     environment: dict[str, CExpr] = field(default_factory=dict)
-    ranges: dict[str, tuple[int | None, int | None]] = field(
-        default_factory=dict
-    )  # of loop variables in scope
+    # Of loop variables in scope
+    ranges: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
     ring_stage: dict[str, CExpr] = field(default_factory=dict)
-    counted: dict[str, bool] = field(default_factory=dict)  # hand-overs, see tilegen.lower.rings
-    iterations: dict[str, CExpr] = field(
-        default_factory=dict
-    )  # of the loops being lowered, by the hand-overs they fill
+    counted: dict[str, bool] = field(default_factory=dict)  # hand-overs, see tilegen.lower.pipelines.rings
+    # Of the loops being lowered, by the hand-overs they fill
+    iterations: dict[str, CExpr] = field(default_factory=dict)
     taken: dict[str, None] = field(default_factory=dict)
     spoken: frozenset[str] = frozenset()  # names of the program, but those of parallel loops' variables
     quoted: dict[tuple[int, str], None] = field(default_factory=dict)
@@ -73,31 +71,24 @@ class Context:
         default_factory=list
     )  # declarations at the kernel's top, common to all roles
     folded: FoldedClears = field(default_factory=FoldedClears)  # clears that gemms absorb
-    vectorised: dict[str, int] = field(
-        default_factory=dict
-    )  # tensors that are accessed in vectors, with the bytes of the widest: their rows must be whole 16-byte units
-    ring_depths: dict[str, int] = field(
-        default_factory=dict
-    )  # stages of shared tiles, where a pipeline made rings
-    left: dict[str, bool] = field(
-        default_factory=dict
-    )  # shared tiles of pipelines that have run: whether all threads have met since they touched them
-    window_rows: dict[tuple[str, int], int] = field(
-        default_factory=dict
-    )  # most rows of a buffer window, by tensor and axis
+    # Tensors that are accessed in vectors, with the bytes of the widest: their rows must be whole 16-byte units
+    vectorised: dict[str, int] = field(default_factory=dict)
+    # Stages of shared tiles, where a pipeline made rings
+    ring_depths: dict[str, int] = field(default_factory=dict)
+    # Shared tiles of pipelines that have run: whether all threads have met since they touched them
+    left: dict[str, bool] = field(default_factory=dict)
+    # Most rows of a buffer window, by tensor and axis
+    window_rows: dict[tuple[str, int], int] = field(default_factory=dict)
     pipeline_notes: list[str] = field(default_factory=list)  # lines of the header's Pipeline section
     pending_stores: bool = False  # whether TMA stores may still be reading shared memory when the kernel ends
-    maps: dict[str, TensorMap] = field(
-        default_factory=dict
-    )  # kernel parameters that describe tensors to the TMA unit
+    # Kernel parameters that describe tensors to the TMA unit
+    maps: dict[str, TensorMap] = field(default_factory=dict)
     trips: dict[str, CExpr] = field(default_factory=dict)  # how often loops run that count from tile to tile
-    scratch: dict[str, TensorArgument] = field(
-        default_factory=dict
-    )  # device memory that the kernel needs beside the program's tensors
-    barriers: PerNode[Stmt, Meeting] | None = None  # see tilegen.lower.barriers
-    aligned: dict[str, int] = field(
-        default_factory=dict
-    )  # bytes that vector accesses want of register arrays
+    # Device memory that the kernel needs beside the program's tensors
+    scratch: dict[str, TensorArgument] = field(default_factory=dict)
+    barriers: PerNode[Stmt, Meeting] | None = None  # see tilegen.lower.synchronisation.barriers
+    # Bytes that vector accesses want of register arrays
+    aligned: dict[str, int] = field(default_factory=dict)
     members: list[SharedMember] = field(
         default_factory=list
     )  # of SharedStorage, beyond the program's own tiles
