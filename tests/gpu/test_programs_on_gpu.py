@@ -9,8 +9,17 @@ import gpu_work
 import numpy as np
 import pytest
 
+PLACES_FROM_MEMORY = "lower/pipelines/test_places_from_memory.py"
+OVERLAYS = "lower/pipelines/test_overlays.py"
+EVICTION = "lower/copies/test_eviction.py"
 TARGETS = ["sm_90a", "sm_80"]
 Arrays = tuple[np.ndarray, ...]
+
+
+@pytest.mark.parametrize("file", [PLACES_FROM_MEMORY, OVERLAYS, EVICTION])
+def test_files_of_programs_are_found(file: str) -> None:
+    """Without a GPU too, so that moving one is noticed where the others skip."""
+    assert gpu_work.program_named(file)
 
 
 def integers(shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -43,7 +52,7 @@ def sequences(causal: bool) -> tuple[Arrays, np.ndarray]:
     generator = np.random.default_rng(8)
     starts = np.array([0, 30, 31, 160, 200], np.int32)
     q, k, v = (generator.standard_normal((200, 2, 64)).astype(np.float16) for _ in range(3))
-    return (q, k, v, starts), gpu_work.program_named("lower/test_places_from_memory.py").attended(
+    return (q, k, v, starts), gpu_work.program_named(PLACES_FROM_MEMORY).attended(
         q, k, v, starts, causal
     )
 
@@ -71,8 +80,7 @@ PLACE_CASES.remove(("an expert's matrix, clusters", "sm_80"))  # which has none
 @pytest.mark.parametrize(("case", "target"), PLACE_CASES)
 def test_places_that_tensors_name(on_gpu: Callable[..., object], case: str, target: str) -> None:
     name, parameters, made = PLACES[case]
-    file = "lower/test_places_from_memory.py"
-    on_gpu(gpu_work.program, file, name, target, *made(), parameters, 1e-3)
+    on_gpu(gpu_work.program, PLACES_FROM_MEMORY, name, target, *made(), parameters, 1e-3)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -80,7 +88,7 @@ def test_places_that_tensors_name(on_gpu: Callable[..., object], case: str, targ
 def test_eviction_policies_of_threads(on_gpu: Callable[..., object], columns: int, target: str) -> None:
     x = integers((300, columns), 9)
     hints = {"load": "evict_last", "store": "evict_first"}
-    on_gpu(gpu_work.program, "lower/test_eviction.py", "rows", target, (x,), 2.0 * x, hints, 0.0)
+    on_gpu(gpu_work.program, EVICTION, "rows", target, (x,), 2.0 * x, hints, 0.0)
 
 
 @pytest.mark.parametrize(("target", "cluster"), [("sm_90a", (1, 1)), ("sm_90a", (2, 1)), ("sm_80", (1, 1))])
@@ -89,17 +97,16 @@ def test_eviction_policies_of_tiles(
 ) -> None:
     a, b = integers((520, 328), 10), integers((328, 264), 11)
     hints = {"a": "evict_last", "b": "evict_first", "c": "evict_first", "cluster": cluster}
-    file, expected = "lower/test_eviction.py", a.astype(np.float64) @ b
-    on_gpu(gpu_work.program, file, "product", target, (a, b), expected, hints, 1e-3)
+    expected = a.astype(np.float64) @ b
+    on_gpu(gpu_work.program, EVICTION, "product", target, (a, b), expected, hints, 1e-3)
 
 
 @pytest.mark.parametrize(
     "case", ["two warpgroups", "one warpgroup", "three warpgroups", "a cluster", "stages left open"]
 )
 def test_tiles_over_rings(on_gpu: Callable[..., object], case: str) -> None:
-    file = "lower/test_overlays.py"
-    module = gpu_work.program_named(file)
+    module = gpu_work.program_named(OVERLAYS)
     a, b, expected = module.operands(
         (1000, 1032, 4104) if case != "a cluster" else (1024, 1024, 4104), **module.CASES[case]
     )
-    on_gpu(gpu_work.program, file, "product", "sm_90a", (a, b), expected, module.CASES[case], 0.0)
+    on_gpu(gpu_work.program, OVERLAYS, "product", "sm_90a", (a, b), expected, module.CASES[case], 0.0)
