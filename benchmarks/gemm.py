@@ -179,7 +179,7 @@ def cost_lines(costs: dict[str, Any]) -> list[str]:
     launched = costs["launch_microseconds"]
     if isinstance(launched, dict):
         times = ", ".join(f"{name} {value:.1f}" for name, value in launched.items())
-        lines.append(f"launch microseconds (bar {LAUNCH_BAR}): {times}")
+        lines.append(f"launch microseconds (bar {LAUNCH_BAR} beside the driver's): {times}")
     else:
         lines.append(f"launch: {launched}")
     return lines

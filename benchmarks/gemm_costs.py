@@ -69,7 +69,8 @@ def _cost_of(key: str, emit: Callable[[], Emission], found: dict[str, Any]) -> N
 def launch_overhead(progress: Progress, backend: Backend) -> dict[str, float]:
     """Microseconds of Python of a warm call with two inputs and one output, on a product too small to fill the queue.
 
-    `jit` allocates the output, `launch` writes one that exists; torch's own calls stand beside them.
+    `jit` allocates the output, `launch` writes one that exists; torch's own calls stand beside them, and `driver`, the
+    part of each launch that is no Python.
     """
     import torch
 
@@ -81,11 +82,15 @@ def launch_overhead(progress: Progress, backend: Backend) -> dict[str, float]:
     c = torch.empty_like(a)
     spec = T.Tensor((128, 128), T.float16)
     kernel = kernels.matmul_relu.emit(spec, spec, target="sm_90a").compile(backend)
+    prepared = kernel.prepare((a, b), (c,), ())
+    prepared.run((a, b), [array.data_ptr() for array in (a, b, c)], (c,), (), None)
+    stream = torch.cuda.current_stream().cuda_stream
     calls: dict[str, Callable[[], Any]] = {
         "jit": lambda: kernels.matmul_relu(a, b),
         "jit, out=": lambda: kernels.matmul_relu(a, b, out=c),
         "compiled": lambda: kernel(a, b),
         "launch": lambda: kernel.launch(a, b, c),
+        "driver": lambda: prepared.launcher.again(stream),
         "torch.matmul": lambda: torch.matmul(a, b),
         "torch.matmul, out=": lambda: torch.matmul(a, b, out=c),
     }

@@ -96,7 +96,7 @@ def test_costs_stand_beside_their_bars():
     }
     text = "\n".join(gemm.cost_lines(costs))
     assert "(bar 0.2): x 0.050" in text
-    assert "(bar 12.0): jit 9.5" in text
+    assert "(bar 12.0 beside the driver's): jit 9.5" in text
     assert "generation failed: y: no" in text
 
 

@@ -126,5 +126,10 @@ def test_torch_facts_and_allocation():
     facts = adapter.facts(tensor)
     assert (facts.framework, facts.device, facts.dtype) == ("torch", "cpu", "bfloat16")
     assert facts.shape == (4, 8) and facts.strides == (1, 4)
-    made = adapter.empty((3, 2), "bfloat16", tensor)
-    assert made.shape == (3, 2) and made.dtype == torch.bfloat16 and made.is_contiguous()
+    assert adapter.address(tensor) == tensor.data_ptr()
+    for shape in ((3, 2), (5,), (), (2, 1, 7), (0, 4), (4, 0)):
+        make = adapter.maker(shape, "bfloat16", tensor)
+        made, another = make(), make()
+        assert made.shape == shape and made.dtype == torch.bfloat16 and made.is_contiguous()
+        assert made.stride() == torch.empty(shape).stride()
+        assert 0 in shape or made.data_ptr() != another.data_ptr()

@@ -52,9 +52,7 @@ def sequences(causal: bool) -> tuple[Arrays, np.ndarray]:
     generator = np.random.default_rng(8)
     starts = np.array([0, 30, 31, 160, 200], np.int32)
     q, k, v = (generator.standard_normal((200, 2, 64)).astype(np.float16) for _ in range(3))
-    return (q, k, v, starts), gpu_work.program_named(PLACES_FROM_MEMORY).attended(
-        q, k, v, starts, causal
-    )
+    return (q, k, v, starts), gpu_work.program_named(PLACES_FROM_MEMORY).attended(q, k, v, starts, causal)
 
 
 PLACES = {

@@ -56,9 +56,17 @@ class GpuFramework:
             alignment_class(values.ctypes.data),
         )
 
-    def empty(self, shape, dtype, like):
-        self.allocations += 1
-        return GpuArray(aligned(shape, dtype), like.device)
+    def address(self, array):
+        return self.probe(array)[0]
+
+    def maker(self, shape, dtype, like):
+        device = like.device
+
+        def make():
+            self.allocations += 1
+            return GpuArray(aligned(shape, dtype), device)
+
+        return make
 
     def stream(self, device):
         return self.current_stream

@@ -153,7 +153,7 @@ def test_python_overhead_of_a_warm_launch(machine, monkeypatch):
     """The bar is 12 µs a call with 2 inputs and 1 output; twice that is allowed here, for a busy test machine."""
     framework, driver, _ = machine
     ready = gpu((300, 520))
-    monkeypatch.setattr(framework, "empty", lambda shape, dtype, like: ready)
+    monkeypatch.setattr(framework, "maker", lambda shape, dtype, like: lambda: ready)
     monkeypatch.setattr(driver, "_launch", lambda *arguments: 0)
     run = kernel(SIMPLE)
     a, b = gpu((300, 72)), gpu((72, 520))

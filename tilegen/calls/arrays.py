@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy
@@ -61,8 +62,11 @@ class Framework(Protocol):
 
     def facts(self, array: Any) -> ArrayFacts: ...
 
-    def empty(self, shape: Sequence[int], dtype: str, like: Any) -> Any:
-        """A row-major array on the device of `like`, not initialised."""
+    def address(self, array: Any) -> int:
+        """The address of the first element alone."""
+
+    def maker(self, shape: Sequence[int], dtype: str, like: Any) -> Callable[[], Any]:
+        """What makes row-major arrays on the device of `like`, not initialised; does not keep `like`."""
 
     def stream(self, device: int) -> int:
         """The handle of the stream that the framework currently enqueues on."""
@@ -89,6 +93,11 @@ def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
             return False
         step *= extent
     return True
+
+
+def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of an array without gaps; extents of 0 count as 1, as torch has it."""
+    return tuple(math.prod(max(extent, 1) for extent in shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def numpy_dtype(name: str) -> numpy.dtype[Any]:
@@ -162,8 +171,12 @@ class NumpyFramework:
             alignment_class(array.ctypes.data),
         )
 
-    def empty(self, shape: Sequence[int], dtype: str, like: Any) -> numpy.ndarray[Any, Any]:
-        return numpy.empty(tuple(shape), numpy_dtype(dtype))
+    def address(self, array: numpy.ndarray[Any, Any]) -> int:
+        pointer: int = array.ctypes.data
+        return pointer
+
+    def maker(self, shape: Sequence[int], dtype: str, like: Any) -> Callable[[], numpy.ndarray[Any, Any]]:
+        return partial(numpy.empty, tuple(shape), numpy_dtype(dtype))
 
     def stream(self, device: int) -> int:
         return 0
@@ -202,9 +215,19 @@ class CupyFramework:
             alignment_class(array.data.ptr),
         )
 
-    def empty(self, shape: Sequence[int], dtype: str, like: Any) -> Any:
-        with self._cupy.cuda.Device(like.data.device_id):
-            return self._cupy.empty(tuple(shape), numpy_dtype(dtype))
+    def address(self, array: Any) -> int:
+        pointer: int = array.data.ptr
+        return pointer
+
+    def maker(self, shape: Sequence[int], dtype: str, like: Any) -> Callable[[], Any]:
+        cupy, device = self._cupy, like.data.device_id
+        extents, kind = tuple(shape), numpy_dtype(dtype)
+
+        def make() -> Any:
+            with cupy.cuda.Device(device):
+                return cupy.empty(extents, kind)
+
+        return make
 
     def stream(self, device: int) -> int:
         handle: int = self._current_stream(device).ptr
@@ -229,7 +252,6 @@ class TorchFramework:
         self._torch = torch
         # The raw handle of the current stream without building a Stream object (about 1 µs less a call).
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-        self._empty = torch.empty
 
     def probe(self, array: Any) -> tuple[int, Key]:
         try:
@@ -259,8 +281,15 @@ class TorchFramework:
             alignment_class(array.data_ptr()),
         )
 
-    def empty(self, shape: Sequence[int], dtype: str, like: Any) -> Any:
-        return self._empty(shape, dtype=getattr(self._torch, dtype), device=like.device)
+    def address(self, array: Any) -> int:
+        pointer: int = array.data_ptr()
+        return pointer
+
+    def maker(self, shape: Sequence[int], dtype: str, like: Any) -> Callable[[], Any]:
+        # With its strides named, torch makes a tensor in half the time of torch.empty.
+        strides = row_major_strides(shape)
+        made = self._torch.empty_strided
+        return partial(made, tuple(shape), strides, dtype=getattr(self._torch, dtype), device=like.device)
 
     def stream(self, device: int) -> int:
         if self._raw_stream is not None:
@@ -359,7 +388,7 @@ def is_array(value: Any) -> bool:
 
 def all_known(values: Iterable[Any]) -> bool:
     """Whether every value is of a type that `framework_of` has seen: a quick test for the hot path."""
-    return all(type(value) in _BY_TYPE for value in values)
+    return all(map(_BY_TYPE.__contains__, map(type, values)))
 
 
 def row_major_bytes(shape: Sequence[int], dtype: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeVar
@@ -45,7 +45,7 @@ class PreparedCall:
     launcher: Launcher
     framework: Framework
     device: int
-    made: tuple[tuple[tuple[int, ...], str], ...]
+    made: tuple[Callable[[], Any], ...]  # each allocates an output
     scratch: tuple[tuple[tuple[int, ...], str, bool], ...]  # the last: whether it rests at 0
     order: tuple[int, ...]
     results: tuple[int, ...]
@@ -95,14 +95,13 @@ class PreparedCall:
     ) -> Sequence[Any]:
         framework = self.framework
         if not out and self.made:
-            like = arrays[0]
-            out = [framework.empty(shape, dtype, like) for shape, dtype in self.made]
-            pointers += [framework.probe(array)[0] for array in out]
+            out = [make() for make in self.made]
+            pointers += map(framework.address, out)
         handle = framework.stream(self.device) if stream is None else stream
         spare: Sequence[Any] = ()
         if self.scratch:
             spare = self._spare((*arrays, *out)[0], handle, named=stream is not None)
-            pointers = [*pointers, *(framework.probe(array)[0] for array in spare)]
+            pointers = [*pointers, *map(framework.address, spare)]
         self.launcher.launch([pointers[position] for position in self.order], handle, scalars)
         return out
 
@@ -116,7 +115,7 @@ class PreparedCall:
         made = [
             self._at_rest(place, like, stream, captured)
             if rests
-            else self.framework.empty(shape, dtype, like)
+            else self.framework.maker(shape, dtype, like)()
             for place, (shape, dtype, rests) in enumerate(self.scratch)
         ]
         if captured:
@@ -131,9 +130,9 @@ class PreparedCall:
         found = None if captured else self.resting.get((stream, place))
         if found is None:
             shape, dtype, _ = self.scratch[place]
-            found = self.framework.empty(shape, dtype, like)
+            found = self.framework.maker(shape, dtype, like)()
             size = prod(shape) * numpy_dtype(dtype).itemsize
-            self.launcher.clear(self.framework.probe(found)[0], size, stream)
+            self.launcher.clear(self.framework.address(found), size, stream)
             if not captured:
                 self.resting[stream, place] = found
         return found
@@ -190,6 +189,7 @@ class CompiledKernel:
         self._lock = threading.RLock()
         self._supplied = supplied(manifest)
         self._allocated = allocated(manifest)
+        self._public = sorted((*self._supplied, *self._allocated))
         self._scratch = scratch(manifest)
         self._scalar_names = tuple(scalar.name for scalar in manifest.scalars)
         self._keywords = tuple(scalar.keyword for scalar in manifest.scalars)
@@ -256,7 +256,7 @@ class CompiledKernel:
         Raises:
             As calling it.
         """
-        check_count(self.manifest, sorted((*self._supplied, *self._allocated)), len(arrays))
+        check_count(self.manifest, self._public, len(arrays))
         inputs = [arrays[position] for position in self._supplied]
         self.call(inputs, tuple(arrays[position] for position in self._allocated), stream, scalars)
 
@@ -278,6 +278,8 @@ class CompiledKernel:
         Raises:
             ArgumentError: one that is missing or unknown.
         """
+        if not scalars and not self._keywords:
+            return ()
         unknown = [name for name in scalars if name not in self._keywords]
         if unknown:
             known = ", ".join(self._keywords) or "none"
@@ -320,11 +322,15 @@ class CompiledKernel:
         place = {position: index for index, position in enumerate(self._supplied)}
         place |= {position: count + i for i, position in enumerate((*self._allocated, *self._scratch))}
         names = {tensor.name: position for position, tensor in enumerate(manifest.tensors)}
+        like = (*arrays, *outputs)[0]
+        framework = framework_of(like)
         return PreparedCall(
             launcher=Launcher(manifest.kernel, loaded.function, call, loaded.driver),
-            framework=framework_of((*arrays, *outputs)[0]),
+            framework=framework,
             device=device,
-            made=tuple((shapes.tensors[p], manifest.tensors[p].dtype) for p in self._allocated),
+            made=tuple(
+                framework.maker(shapes.tensors[p], manifest.tensors[p].dtype, like) for p in self._allocated
+            ),
             scratch=tuple(
                 (shapes.tensors[p], manifest.tensors[p].dtype, manifest.tensors[p].rests)
                 for p in self._scratch
