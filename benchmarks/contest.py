@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.correctness import Verdict
 from benchmarks.isolation import Progress
@@ -15,6 +15,7 @@ from benchmarks.measure import (
     Run,
     Timer,
     Timing,
+    alternating,
     fastest,
     interleaved,
     ratio_to_best,
@@ -48,6 +49,7 @@ class Contest:
     `competitors` maps a competitor to its candidates, a candidate to what makes its launch (which may compile).
     `check` runs a launch once and compares its result. The baseline takes part whatever its verdict, which is noted.
     `work` is what a launch does, in `unit`s a millisecond times 1e-9: floating-point operations or bytes.
+    `judged` says which ratios the bar is about: those of rounds, or of launches that alternate.
     """
 
     case: str
@@ -57,6 +59,7 @@ class Contest:
     check: Callable[[str, Run], Verdict]
     work: float
     unit: str
+    judged: Literal["rounds", "alternating"] = "rounds"
 
 
 @dataclass(slots=True)
@@ -98,7 +101,8 @@ def hold(contest: Contest, options: Options, timer: Timer, progress: Progress) -
         if finals
         else {}
     )
-    entry = _entry(contest, timings)
+    progress("alternation")
+    entry = _entry(contest, timings) | {"alternating": _alternation(contest, finals, timer, options.rounds)}
     return entry | {"chosen": chosen, "norms": norms, "wrong": wrong, "unfit": unfit, "searches": searches}
 
 
@@ -140,6 +144,16 @@ def _prefixed(progress: Progress, name: str) -> Callable[[str], None]:
     return lambda text: progress(f"{name}: {text}")
 
 
+def _alternation(contest: Contest, finals: Mapping[str, Run], timer: Timer, rounds: int) -> dict[str, Any]:
+    """The same competitors launch by launch: how long, and as multiples of the baseline."""
+    timings = alternating(finals, timer, rounds)
+    measured = contest.baseline in timings and OWN in timings
+    return {
+        "milliseconds": {name: timing.milliseconds for name, timing in timings.items()},
+        "ratios": ratios(timings, contest.baseline) if measured else {},
+    }
+
+
 def _entry(contest: Contest, timings: Mapping[str, Timing]) -> dict[str, Any]:
     measured = contest.baseline in timings and OWN in timings
     others = {name: timing for name, timing in timings.items() if name != DEFAULT}
@@ -150,6 +164,7 @@ def _entry(contest: Contest, timings: Mapping[str, Timing]) -> dict[str, Any]:
         "case": contest.case,
         "status": "measured" if measured else "incomplete",
         "bar": contest.bar,
+        "judged": contest.judged,
         "baseline": contest.baseline,
         "milliseconds": {name: timing.milliseconds for name, timing in timings.items()},
         "rounds": {name: list(timing.rounds) for name, timing in timings.items()},

@@ -13,6 +13,7 @@ SETTLING_MILLISECONDS = (
     40.0  # before a turn counts: a card at its power limit runs on what the one before has left
 )
 ROUNDS = 5
+ALTERNATIONS = 20  # launches of each competitor in a round where they alternate
 FEWEST = 60  # launches of a round that counts: power and clocks of long launches vary by more than schedules differ
 _FEWEST_IN_SEARCH = 20
 _FEWEST, _MOST = 3, 50
@@ -25,8 +26,8 @@ Run = Callable[[], Any]
 class Timer(Protocol):
     """Times launches on a device."""
 
-    def time(self, run: Run, count: int) -> Sequence[float]:
-        """Milliseconds of each of `count` launches, the cache flushed before each."""
+    def each(self, runs: Sequence[Run]) -> Sequence[float]:
+        """Milliseconds of each of these launches, enqueued one behind the other, the cache flushed before each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,10 @@ class CudaTimer:
         self._flush = torch.zeros(flush_bytes // 4, dtype=torch.float32, device="cuda")
         self._sum = torch.zeros((), dtype=torch.float32, device="cuda")
 
-    def time(self, run: Run, count: int) -> list[float]:
+    def each(self, runs: Sequence[Run]) -> list[float]:
         torch = self._torch
-        events = [
-            (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)
-        ]
-        for start, end in events:
+        events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in runs]
+        for run, (start, end) in zip(runs, events, strict=True):
             torch.sum(self._flush, dim=0, out=self._sum)
             start.record()
             run()
@@ -81,8 +80,8 @@ def launches(milliseconds: float, budget: float = ROUND_MILLISECONDS, fewest: in
 
 def estimate(timer: Timer, run: Run) -> float:
     """A launch's milliseconds, roughly: the median of three after a warm-up."""
-    timer.time(run, 1)
-    return median(timer.time(run, 3))
+    timer.each([run])
+    return median(timer.each([run] * 3))
 
 
 def interleaved(
@@ -105,8 +104,23 @@ def interleaved(
     for turn in range(rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            measured = timer.time(competitors[name], ahead[name] + counts[name])
+            measured = timer.each([competitors[name]] * (ahead[name] + counts[name]))
             times[name].append(median(measured[ahead[name] :]))
+    return {name: Timing(name, tuple(values)) for name, values in times.items()}
+
+
+def alternating(
+    competitors: Mapping[str, Run], timer: Timer, rounds: int = ROUNDS, count: int = ALTERNATIONS
+) -> dict[str, Timing]:
+    """Times the competitors launch by launch, `count` each in a round: all on the power and the clocks that they leave
+    the card with together, where `interleaved` lets it settle on each of them alone."""
+    names = list(competitors)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(rounds):
+        order = [names[(turn + place) % len(names)] for place in range(len(names))] * count
+        measured = timer.each([competitors[name] for name in order])
+        for name in names:
+            times[name].append(median(time for who, time in zip(order, measured, strict=True) if who == name))
     return {name: Timing(name, tuple(values)) for name, values in times.items()}
 
 
@@ -126,7 +140,7 @@ def fastest(
     """
     for name, run in candidates.items():
         announce(name)
-        timer.time(run, 1)
+        timer.each([run])
     announce("turns")
     short = interleaved(candidates, timer, rounds=3, budget=5.0, settling=5.0)
     times = {name: timing.milliseconds for name, timing in short.items()}

@@ -23,8 +23,8 @@ TOLERANCE = Tolerance(1e-3, 0.0, 0.0)
 class PretendedTimer:
     """Takes a run's own word for how long it takes."""
 
-    def time(self, run, count):
-        return [run() for _ in range(count)]
+    def each(self, runs):
+        return [run() for run in runs]
 
 
 def launch(milliseconds, norm=1e-4):
@@ -71,6 +71,7 @@ def test_the_best_right_candidate_of_each_competitor_is_timed():
     assert entry["chosen"] == {"cuBLAS": "torch.matmul", "Triton": "b", OWN: "good", DEFAULT: "good"}
     assert entry["ratios"][OWN] == pytest.approx(1.25)
     assert entry["ratio_to_best"] == pytest.approx(1.9 / 1.6)
+    assert entry["alternating"]["ratios"][OWN] == pytest.approx(1.25)
     assert entry["default_to_search"] == pytest.approx(0.8)
     assert entry["teraflops"][OWN] == pytest.approx(2 / 1.6)
     assert set(entry["wrong"]) == {"tilegen: fast", "tilegen: refused", "tilegen: hung"}
@@ -174,6 +175,25 @@ def test_cases_are_left_out_when_time_is_up_and_the_file_is_written_after_each(t
     assert "geometric mean" in text
     assert "left out: no time" in text
     assert "copy" not in example_table(report)
+
+
+@pytest.mark.parametrize(("judged", "verdict"), [("rounds", "MISSED"), ("alternating", "ok")])
+def test_a_bar_is_about_the_ratios_that_the_contest_names(tmp_path, judged, verdict):
+    """Here tilegen is slower in rounds of its own than launch by launch."""
+    at_its_own_clocks = {"cuBLAS": 1.0, OWN: 1.2}
+    competitors = {name: {"as given": lambda name=name: lambda: name} for name in ("cuBLAS", OWN)}
+
+    class Timer:
+        def each(self, runs):
+            names = [run() for run in runs]
+            return [1.0 if len(set(names)) > 1 else at_its_own_clocks[name] for name in names]
+
+    right = Verdict(0.0, 0, 0, True, TOLERANCE)
+    judging = Contest("8x8x8", 0.99, "cuBLAS", competitors, lambda *_: right, 1.0, "teraflops", judged)
+    entry = hold(judging, Options(), Timer(), lambda text: None)
+    report = Report("attention", tmp_path, {}, {})
+    report.add(entry)
+    assert example_table(report).splitlines()[1].endswith(verdict)
 
 
 def test_table_cells_are_aligned():

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.measure import (
     Timing,
+    alternating,
     estimate,
     fastest,
     interleaved,
@@ -30,9 +31,9 @@ class PretendedTimer:
 
         return launch
 
-    def time(self, run, count):
+    def each(self, runs):
         times = []
-        for _ in range(count):
+        for run in runs:
             run()
             times.append(self.current)
         return times
@@ -47,6 +48,15 @@ def test_rounds_are_interleaved_and_begin_with_another_each_time():
     )
     rounds = timer.order[3 * 4 :]  # after each one's warm-up and estimate
     assert "".join(rounds[::3]) == "abc" + "bca" + "cab"
+
+
+def test_alternating_launches_begin_with_another_each_round():
+    timer = PretendedTimer()
+    values = iter([1.0, 5.0, 3.0] * 2)
+    competitors = {"a": timer.run("a", lambda: next(values)), "b": timer.run("b", 4.0)}
+    timings = alternating(competitors, timer, rounds=2, count=3)
+    assert "".join(timer.order) == "ababab" + "bababa"
+    assert timings["a"].rounds == (3.0, 3.0) and timings["b"].milliseconds == 4.0
 
 
 def test_a_round_is_the_median_of_its_launches_and_a_timing_the_median_of_its_rounds():
