@@ -21,7 +21,9 @@ def threads_for(elements, dtype):
 
 
 @tilegen.jit
-def layer_norm(X, W, B, dtype: T.dtype = T.float16, rows: int = 1, stages: int = 0, threads: int = 0):
+def layer_norm(
+    X, W, B, dtype: T.dtype = T.float16, rows: int = 1, stages: int = 0, threads: int = 0, min_blocks=None
+):
     """A tile of `rows` at a time; with `stages`, tiles are loaded that many ahead into shared memory."""
     M, N = T.const("M, N")
     X: T.Tensor((M, N), dtype)
@@ -29,7 +31,8 @@ def layer_norm(X, W, B, dtype: T.dtype = T.float16, rows: int = 1, stages: int =
     B: T.Tensor((N,), dtype)
     Y = T.empty((M, N), dtype)
     turns = 2 if stages else 1
-    with T.Kernel(T.ceildiv(M, turns * rows), threads=threads or threads_for(rows * N, dtype)) as bx:
+    threads = threads or threads_for(rows * N, dtype)
+    with T.Kernel(T.ceildiv(M, turns * rows), threads=threads, min_blocks=min_blocks) as bx:
         x = T.alloc_fragment((rows, N), dtype)
         squares = T.alloc_fragment((rows, N), T.float32)
         mean = T.alloc_fragment((rows,), T.float32)
@@ -59,6 +62,7 @@ kernel = layer_norm
 tolerance = 1e-3  # of the relative Frobenius norm; fp16 output rounds to about 3e-4
 schedules = (  # for benchmarks
     *({"threads": threads} for threads in (128, 256, 512, 1024)),
+    {"threads": 128, "min_blocks": 3},
     *({"stages": stages, "threads": threads} for stages in (3, 6) for threads in (128, 256, 512)),
     *(
         {"rows": rows, "stages": stages, "threads": threads}

@@ -155,7 +155,7 @@ def test_persistent_loop() -> None:
 def test_kernel_attributes() -> None:
     def kernel(X):
         X: T.Tensor((64,), T.float32)
-        with T.Kernel(8, 4, 2, threads=[64, 1], persistent=True, cluster_dims=(2, 1)) as block:
+        with T.Kernel(8, 4, 2, threads=[64, 1], persistent=True, cluster_dims=(2, 1), min_blocks=3) as block:
             T.use_swizzle(4, order="column")
             T.use_swizzle(8, enable=False)
             shared = T.alloc_shared(64, "float", scope="shared.dyn")
@@ -172,6 +172,7 @@ def test_kernel_attributes() -> None:
     kernel_node = program.kernel
     assert [var.name for var in kernel_node.block_vars] == ["bx", "by", "bz"]
     assert (kernel_node.threads, kernel_node.persistent, kernel_node.cluster) == (64, True, (2, 1, 1))
+    assert kernel_node.min_blocks == 3
     assert kernel_node.rasterisation is not None
     assert (kernel_node.rasterisation.panel, kernel_node.rasterisation.order) == (4, "column")
     assert kernel_node.annotations[0].layout == "my layout"

@@ -32,7 +32,7 @@ def kernel_signature(model: KernelModel) -> str:
                 parameters.append(f"{'' if written else 'const '}{dialect.type_name(dtype)}{pointer}{name}")
             case ScalarParameter(name, dtype):
                 parameters.append(f"{dialect.type_name(dtype)} {name}")
-    attributes = f"__launch_bounds__(kThreads, {model.launch.min_blocks})"
+    attributes = f"__launch_bounds__(kThreads, {model.launch.bound})"
     if model.launch.cluster != (1, 1, 1):
         named = any(constant.name == "kCluster" for constant in model.constants)
         extents = ["kCluster" if named and extent > 1 else str(extent) for extent in model.launch.cluster]

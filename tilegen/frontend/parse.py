@@ -248,6 +248,7 @@ class _Job:
             body=body,
             rasterisation=state.rasterisation,
             annotations=tuple(state.annotations),
+            min_blocks=state.launch.min_blocks,
             location=state.location,
         )
         scalars = [name for name in self.names if name in walker.scalars]

@@ -155,6 +155,7 @@ class KernelLaunch:
     threads: int
     persistent: bool | None
     cluster: tuple[int, int, int]
+    min_blocks: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -341,7 +341,8 @@ class Assumption:
 class Kernel:
     """`with T.Kernel(*grid, threads=…)`: `block_vars` bind to the grid's axes, fastest first.
 
-    `persistent`: True, False, or None for "infer". `cluster` is blocks a cluster along each grid axis.
+    `persistent`: True, False, or None for "infer". `cluster` is blocks a cluster along each grid axis. `min_blocks`:
+    how many a multiprocessor shall hold, None for "infer".
     """
 
     grid: tuple[Expr, ...]
@@ -353,6 +354,7 @@ class Kernel:
     body: tuple[Stmt, ...]
     rasterisation: Rasterisation | None = None
     annotations: tuple[LayoutAnnotation, ...] = ()
+    min_blocks: int | None = None
     location: Location = field(default=NOWHERE, compare=False)
 
 

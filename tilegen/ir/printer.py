@@ -209,6 +209,8 @@ def to_text(program: Program) -> str:
         head += f" persistent={kernel.persistent}"
     if kernel.cluster != (1, 1, 1):
         head += f" cluster {kernel.cluster}"
+    if kernel.min_blocks is not None:
+        head += f" min_blocks={kernel.min_blocks}"
     lines.append(f"{head}:")
     lines += [f"  alloc {buffer_text(buffer)}" for buffer in kernel.allocations]
     if kernel.rasterisation is not None:

@@ -36,7 +36,13 @@ def target() -> TargetFacts:
 
 
 @operation
-def Kernel(*grid: Any, threads: Any = 128, persistent: bool | None = None, cluster_dims: Any = None) -> Any:
+def Kernel(
+    *grid: Any,
+    threads: Any = 128,
+    persistent: bool | None = None,
+    cluster_dims: Any = None,
+    min_blocks: int | None = None,
+) -> Any:
     """`with T.Kernel(x, y, z, threads=128) as (bx, by, bz)`: a grid of blocks of `threads` computing threads.
 
     Args:
@@ -44,6 +50,7 @@ def Kernel(*grid: Any, threads: Any = 128, persistent: bool | None = None, clust
         threads: computing threads a block.
         persistent: True wraps the grid in a loop over a resident set of blocks, None lets the schedule decide.
         cluster_dims: blocks a cluster along each grid axis.
+        min_blocks: blocks that a multiprocessor shall hold at least, None lets the schedule decide.
     """
     raise outside_kernel("Kernel")
 

@@ -129,7 +129,7 @@ class Launch:
     shared_bytes: int = 0
     asks_for_shared: bool = False  # of dynamic shared memory: more than a launch has without asking
     registers_text: str = ""
-    min_blocks: int = 1
+    bound: int = 1  # of __launch_bounds__, behind the threads
     uses_multiprocessors: bool = False
     counts_clusters: bool = False  # instead: the clusters that the device runs at once
 

@@ -16,6 +16,7 @@ from tilegen.inference.vector_access import aligned_elements
 from tilegen.ir.nodes import Copy, For, Kernel, Program
 from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, wanted_stages, written_tensors
+from tilegen.schedule.min_blocks import wanted_blocks
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.rasterise import default_rasterisation
@@ -177,7 +178,10 @@ def async_bytes(copy: Copy, decisions: Decisions) -> int:
 
 
 def _residency(kernel: Kernel, decisions: Decisions, target: Target, used: int) -> int:
-    """Two blocks a multiprocessor where shared memory and registers allow both, else one."""
+    """As the program says, else two blocks a multiprocessor where shared memory and registers allow both, else one."""
+    wanted = wanted_blocks(kernel, target, decisions, kernel.threads, used)
+    if wanted is not None:
+        return wanted
     limits = target.limits
     if 2 * (used + limits.reserved_shared_bytes) > limits.shared_bytes_per_multiprocessor:
         return 1

@@ -15,6 +15,7 @@ from tilegen.ir.expressions import Const
 from tilegen.ir.nodes import Copy, For, Program, Stmt
 from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, wanted_stages, writes
+from tilegen.schedule.min_blocks import wanted_blocks
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.ranges import integer_ranges
@@ -63,6 +64,8 @@ def plan_register_prefetch(program: Program, target: Target, decisions: Decision
             remedy="make the shared tiles smaller",
             related=room_of_partials(kernel),
         )
+    plan.blocks_per_multiprocessor = wanted_blocks(kernel, target, decisions, kernel.threads, used) or 1
+    limit = min(limit, target.limits.shared_bytes_per_multiprocessor // plan.blocks_per_multiprocessor)
     for loop, copies in loops:
         ring = sum(decisions.shared[tile.copy.target.buffer.name].bytes for tile in copies)
         double = used + ring <= limit

@@ -6,6 +6,7 @@ from tilegen.diagnostics import ProgramError
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Program
 from tilegen.schedule.add_partials import room_of_partials
+from tilegen.schedule.min_blocks import wanted_blocks
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.registers import (
     ADDRESS_REGISTERS,
@@ -55,8 +56,11 @@ def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
 def _residency(program: Program, decisions: Decisions, target: Target, used: int) -> int:
     """Blocks a multiprocessor for which the compiler leaves registers: half of the threads that it holds and at least
     two, so that the loads of some blocks overlap with the arithmetic of others; fewer where fragments or shared memory
-    need more room. HIP's compiler takes no such bound: it looks for the occupancy itself."""
+    need more room; or as the program says. HIP's compiler takes no such bound: it looks for the occupancy itself."""
     kernel, limits = program.kernel, target.limits
+    wanted = wanted_blocks(kernel, target, decisions, kernel.threads, used)
+    if wanted is not None:
+        return wanted
     if target.language == "hip":
         return 1
     blocks = limits.threads_per_multiprocessor // (_RESIDENT * kernel.threads)

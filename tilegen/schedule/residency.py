@@ -11,6 +11,7 @@ from tilegen.inference import gemm_wgmma
 from tilegen.inference.decisions import Decisions
 from tilegen.ir.nodes import Copy, For, If, Kernel, Persistent
 from tilegen.schedule.analysis import each_statement, reads
+from tilegen.schedule.min_blocks import wanted_blocks
 from tilegen.schedule.plan import HandOver, Plan, Registers
 from tilegen.schedule.registers import fragment_registers, live_registers
 from tilegen.schedule.skew import find_skew
@@ -30,8 +31,11 @@ def rounded(used: int) -> int:
 
 
 def residency(kernel: Kernel, plan: Plan, decisions: Decisions, target: Target, used: int) -> int:
-    """As many blocks a multiprocessor as shared memory and registers allow, at most those that the device gains
-    by."""
+    """As the program says, else as many blocks a multiprocessor as shared memory and registers allow, at most those
+    that the device gains by."""
+    wanted = wanted_blocks(kernel, target, decisions, plan.threads, rounded(used))
+    if wanted is not None:
+        return wanted
     limits = target.limits
     size = rounded(used) + limits.reserved_shared_bytes
     held = max(fragment_registers(kernel, decisions), live_registers(kernel, decisions))

@@ -64,7 +64,10 @@ def _kernel(call: WordCall) -> object:
     persistent = call.arguments["persistent"]
     if persistent not in (True, False, None):
         call.fail("persistent", "persistent is True, False or None")
-    return KernelLaunch(tuple(extents), _threads(call), persistent, _cluster(call, len(extents)))
+    blocks = call.arguments["min_blocks"]
+    if blocks is not None and (isinstance(blocks, bool) or not isinstance(blocks, int) or blocks < 1):
+        call.fail("min_blocks", f"min_blocks is a Python integer from 1 on, or None, not {blocks!r}")
+    return KernelLaunch(tuple(extents), _threads(call), persistent, _cluster(call, len(extents)), blocks)
 
 
 def _threads(call: WordCall) -> int:

@@ -33,10 +33,22 @@ def launch_of(context: Context, tiles: TileLoop, members: list[SharedMember]) ->
         shared_bytes=shared,
         asks_for_shared=shared > limits.static_shared_bytes,
         registers_text=_registers_text(context),
-        min_blocks=plan.blocks_per_multiprocessor,
+        bound=_bound(context),
         uses_multiprocessors=tiles.repeats,
         counts_clusters=tiles.repeats and not _reach_all(context),
     )
+
+
+def _bound(context: Context) -> int:
+    """The second number of __launch_bounds__: blocks a multiprocessor on CUDA, waves a SIMD on HIP, whose compiler
+    looks for the occupancy itself where the program does not say."""
+    plan, limits = context.plan, context.target.limits
+    if context.target.language == "cuda":
+        return plan.blocks_per_multiprocessor
+    if context.program.kernel.min_blocks is None:
+        return 1
+    waves = plan.blocks_per_multiprocessor * plan.threads // limits.warp_size
+    return -(-waves // limits.schedulers_per_multiprocessor)
 
 
 def _reach_all(context: Context) -> bool:
