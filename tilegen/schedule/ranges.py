@@ -21,13 +21,12 @@ def counting_scalars(program: Program) -> tuple[Var, ...]:
 
 def integer_ranges(program: Program) -> Ranges:
     """Inclusive bounds of extents, counting scalars, block indices, loop variables and names of integers, as far as
-    they are known. Blocks of a cluster may lie beyond the grid."""
+    they are known. Blocks of a cluster may lie beyond the grid, up to the end of the last cluster."""
     kernel = program.kernel
-    clustered = any(extent > 1 for extent in kernel.cluster)
     counts = (*program.extents, *counting_scalars(program))
     known: dict[str, Range] = {var.name: (0, None) for var in counts}
-    for var, extent in zip(kernel.block_vars, kernel.grid, strict=False):
-        known[var.name] = (0, None) if clustered else _below(extent, known)
+    for var, extent, blocks in zip(kernel.block_vars, kernel.grid, kernel.cluster, strict=False):
+        known[var.name] = _below(build.mul(build.ceildiv(extent, blocks), blocks), known)
     if (index := per_thread(kernel).index) is not None:
         known[index.name] = (0, kernel.threads - 1)
     for statement in each_statement(kernel.body):

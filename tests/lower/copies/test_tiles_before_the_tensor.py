@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from emulation import emulated, relative_error
+from emulation import emulated, generated, relative_error
 
 import tilegen.language as T
+from tilegen.frontend.parse import parse
+from tilegen.schedule.ranges import integer_ranges
 
 PLACES = {
     "rows before": lambda y, k, m, n: (64 * y - 5, 64 * k),
@@ -75,3 +77,45 @@ def test_what_lies_outside_is_zero(
     options = {"schedule": "reverse", "asynchronous": "lazy"}
     (found,) = emulated(product(place), target, [x, w], options)
     assert relative_error(found, expected[:152]) < 1e-3
+
+
+def backwards(A, B, cluster: int = 1, dimension: int = 1):
+    """Blocks walk the rows from the last pair of tiles to the first."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    dims = (1, cluster) if dimension else (cluster, 1)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128, cluster_dims=dims) as (x, y):
+        row = (M // 128 - 1 - y // 2) * 2 + y % 2
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+            T.copy(A[row * 64, k * 64], a)
+            T.copy(B[k * 64, x * 64], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[row * 64, x * 64])
+    return C
+
+
+@pytest.mark.parametrize(("cluster", "dimension"), [(1, 1), (2, 1), (4, 1), (2, 0)])
+def test_walks_from_the_end_are_known_to_stay_inside(
+    cluster: int, dimension: int, require_tool: Callable[[str], None]
+) -> None:
+    require_tool("host_compiler")
+    arrays = [np.random.default_rng(n).integers(-3, 4, (256, 256)).astype(np.float16) for n in (1, 2)]
+    files = generated(backwards, "sm_90a", arrays, cluster=cluster, dimension=dimension)
+    assert "tma_store" in files.source and "may begin before" not in files.source
+    (found,) = emulated(
+        backwards, "sm_90a", arrays, {"schedule": "random"}, cluster=cluster, dimension=dimension
+    )
+    assert np.array_equal(found, (arrays[0].astype(np.float64) @ arrays[1]).astype(np.float16))
+
+
+@pytest.mark.parametrize(("rows", "last"), [(192, 3), (256, 3), (320, 5)])
+def test_a_cluster_may_reach_beyond_the_grid_up_to_its_end(rows: int, last: int) -> None:
+    specs = {"A": T.Tensor((rows, 128), T.float16), "B": T.Tensor((128, 192), T.float16)}
+    ranges = integer_ranges(parse(backwards, specs, {"cluster": 2}))
+    assert (ranges["x"], ranges["y"]) == ((0, 2), (0, last))
