@@ -16,7 +16,6 @@ from tilegen.ir.nodes import Copy, For, Program, Stmt
 from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.plan import Plan
-from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.ranges import integer_ranges
 from tilegen.schedule.registers import check_registers
 from tilegen.schedule.run_ahead import bound_to_iteration
@@ -35,7 +34,6 @@ def plan_register_prefetch(program: Program, target: Target, decisions: Decision
     """
     if not (target.has("buffer_load") and target.has("mfma")):
         return ""
-    check_threads(program, target)
     check_registers(program, target, decisions)
     kernel = program.kernel
     plan = Plan(
