@@ -32,6 +32,7 @@ from tilegen.schedule.guard_masks import guard_masks
 from tilegen.schedule.kept_exchanges import kept_exchanges
 from tilegen.schedule.plan import Plan
 from tilegen.schedule.plan_kernel import plan_kernel
+from tilegen.schedule.plan_simple import check_threads
 from tilegen.target import Target, load_target
 
 
@@ -106,6 +107,7 @@ def _with_arguments(manifest: Manifest, names: tuple[str, ...]) -> Manifest:
 def _passes(
     program: Program, machine: Target, regenerate: str, whole_rows: bool, remarks: tuple[str, ...]
 ) -> Generated:
+    check_threads(program, machine)  # first: layouts of parts of warps fail in ways that tell nothing
     decisions, program = _decided(program, machine, row_divisors(program) if whole_rows else {})
     plan = plan_kernel(program, machine, decisions)
     decisions.kept = kept_exchanges(program.kernel, decisions, plan)

@@ -337,8 +337,24 @@ def test_const_without_a_value() -> None:
     wrong = fault(unused)
     assert wrong.line == "Y = T.empty((N,), T.float16)"
     assert wrong.message == "N has no value yet"
-    assert "declare a tensor with N as one of its extents first" in wrong.remedy
+    assert "declare one that has N alone as an extent" in wrong.remedy
     assert wrong.related == ['M, N = T.const("M, N")']
+
+
+def test_const_that_arguments_only_compute_with():
+    """Two elements a byte: N // 2 does not say what N is."""
+
+    def packed(X):
+        N = T.const("N")
+        X: T.Tensor((N // 2,), T.uint8)
+        Y = T.empty((N,), T.uint8)
+        with T.Kernel(N) as bx:
+            Y[bx] = X[bx // 2]
+        return Y
+
+    wrong = fault(packed)
+    assert wrong.message == "N has no value yet"
+    assert "name the extent that an argument has and compute N from it" in wrong.remedy
 
 
 def test_const_above_the_annotation_that_binds_it() -> None:

@@ -276,3 +276,25 @@ def test_builtins_on_tile_values() -> None:
         "for i in 0 .. bx serial:",
         "  X[i] = 0.0",
     ]
+
+
+def test_a_lambda_on_tile_values_cannot_be_decorated() -> None:
+    def doubled(X):
+        X: T.Tensor((8,), T.float32)
+        double = lambda value: value * 2  # noqa: E731
+        with T.Kernel(8) as bx:
+            X[bx] = double(X[bx])
+
+    wrong = fault(doubled)
+    assert wrong.line == "X[bx] = double(X[bx])"
+    assert wrong.remedy == "write it as a def under @T.macro, which is inlined into the kernel"
+
+
+def test_all_open_extents_of_a_tile_are_named_at_once() -> None:
+    def rows(X):
+        M, N = T.const("M, N")
+        X: T.Tensor((M, N), T.float32)
+        with T.Kernel(1):
+            T.alloc_fragment((M, N // 2), T.float32)
+
+    assert fault(rows, dims={}).remedy.startswith("fix M and N: --dim M=… --dim N=…")

@@ -77,3 +77,38 @@ def test_a_loop_that_writes_elsewhere_says_where():
     assert "but it writes tile[i, j - 4]: threads would write elements of tile" in caught.value.message
     assert caught.value.remedy == "make tile a shared tile"
     assert kernel.emit(target="sm_80", scope="shared").source
+
+
+def test_threads_that_are_no_whole_warps_are_named_before_layouts_fail():
+    @tilegen.jit(target="gfx942")
+    def sums(X):
+        X: T.Tensor((8, 768), T.float32)
+        Y = T.empty((8,), T.float32)
+        with T.Kernel(8, threads=96) as row:
+            x = T.alloc_fragment((768,), T.float32)
+            total = T.alloc_fragment((1,), T.float32)
+            T.copy(X[row, 0], x)
+            T.reduce_sum(x, total)
+            Y[row] = total[0]
+        return Y
+
+    with pytest.raises(ProgramError, match="96 threads are not whole warps of 64 on gfx942"):
+        sums.emit()
+    sums.for_target("sm_80").emit()
+
+
+def test_an_open_extent_of_a_parallel_loop_is_named():
+    @tilegen.jit(target="sm_80")
+    def halves(X):
+        M, N = T.const("M, N")
+        X: T.Tensor((M, N), T.float32)
+        Y = T.empty((M, N), T.float32)
+        with T.Kernel(M, threads=128) as row:
+            for j in T.Parallel(N // 2):
+                Y[row, j] = X[row, j]
+        return Y
+
+    with pytest.raises(ProgramError, match="the extent of the parallel loop over j is not known") as error:
+        halves.emit()
+    assert "guard the body with an if; or fix N: --dim N=…" in str(error.value)
+    halves.emit(dims={"N": 256})

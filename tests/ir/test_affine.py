@@ -224,3 +224,16 @@ def test_free_vars_in_order() -> None:
 )
 def test_divisibility(expr: Expr, n: int, expected: bool) -> None:
     assert divisible_by(expr, n, {"b": 2}) == expected
+
+
+def test_a_remainder_lies_below_an_open_divisor() -> None:
+    p, n, x = Var("p", int32, "block"), Var("n", int32, "extent"), Var("x", int32, "scalar")
+    below = build.binary("<", build.binary("%", p, n), n)
+    assert is_always_true(below, {"p": (0, None), "n": (0, None)})
+    assert is_always_true(
+        build.binary("<=", build.binary("+", build.binary("%", p, n), build.const(1)), n), {}
+    )
+    assert not is_always_true(
+        build.binary("<", build.binary("+", build.binary("%", p, n), build.const(1)), n), {}
+    )
+    assert not is_always_true(build.binary("<", build.binary("%", p, x), x), {})  # x may be negative

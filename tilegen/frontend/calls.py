@@ -13,12 +13,13 @@ import tilegen.language as T
 from tilegen.diagnostics import closest
 from tilegen.errors import TilegenError
 from tilegen.frontend.context import Context
-from tilegen.frontend.extents import fixing_remedy, resolve
+from tilegen.frontend.extents import resolve
 from tilegen.frontend.foreign import without_foreign_options
 from tilegen.frontend.macros import inline, macro_function
 from tilegen.frontend.values import LocalFunction, Method, holds_tile_value, is_tile_value
 from tilegen.ir import build
 from tilegen.ir.expressions import Expr
+from tilegen.ir.fixing import fixing_remedy
 from tilegen.ir.types import DType, as_dtype, spells_dtype
 from tilegen.language.custom import CustomWord
 from tilegen.language.functions import Macro
@@ -254,7 +255,11 @@ def _python_call(context: Context, node: ast.Call, function: Callable[..., Any])
         ):
             return function(*positional, **keywords)
         name = getattr(function, "__name__", "this function")
-        remedy = f"decorate {name} with @T.macro, so that it is inlined into the kernel"
+        remedy = (
+            "write it as a def under @T.macro, which is inlined into the kernel"
+            if name == "<lambda>"
+            else f"decorate {name} with @T.macro, so that it is inlined into the kernel"
+        )
         extents = fixing_remedy(*positional, *keywords.values())
         if extents:
             remedy = f"{extents}; or {remedy}"

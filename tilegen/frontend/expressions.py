@@ -14,7 +14,7 @@ from tilegen.frontend.calls import call
 from tilegen.frontend.containers import python
 from tilegen.frontend.context import Context
 from tilegen.frontend.early_extents import bind_early
-from tilegen.frontend.extents import resolve
+from tilegen.frontend.extents import resolve, unbound_remedy
 from tilegen.frontend.foreign import remedy_for_word
 from tilegen.frontend.values import (
     BufferSlice,
@@ -90,8 +90,7 @@ def to_expression(context: Context, value: object, node: ast.expr) -> Expr:
             context.fail(
                 node,
                 f"{name} has no value yet",
-                "T.const names take their values from the annotations of the arguments; annotate the tensor that has "
-                f"{name} in its shape before this line",
+                unbound_remedy(name),
             )
         case Buffer(name=name):
             context.fail(

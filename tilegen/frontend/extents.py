@@ -39,15 +39,12 @@ def symbolic_extent(context: Context, expr: Expr) -> Expr:
     )
 
 
-def fixing_remedy(*values: object, otherwise: str = "") -> str:
-    """How to make values of open extents ones that are known at generation time; `otherwise` for other values."""
-    parts = [part for value in values if is_expr(value) for part in subexpressions(value)]
-    names = list(dict.fromkeys(p.name for p in parts if isinstance(p, Var) and p.role == "extent"))
-    if not names:
-        return otherwise
-    options = " ".join(f"--dim {name}=…" for name in names)
-    fixed = ", ".join(f"'{name}': …" for name in names)
-    return f"fix {' and '.join(names)}: {options} or emit(dims={{{fixed}}}); not dynamic in a call"
+def unbound_remedy(name: str) -> str:
+    """How a name of T.const gets its value."""
+    return (
+        f"T.const names take their values from the shapes of arguments: declare one that has {name} alone as an "
+        f"extent, or name the extent that an argument has and compute {name} from it"
+    )
 
 
 def resolve(context: Context, value: object) -> object:
@@ -72,8 +69,7 @@ def extent_expression(context: Context, item: object, location: Location) -> Exp
         raise ProgramError(
             location,
             f"{item.name} has no value yet",
-            remedy=f"T.const names take their values from the arguments' shapes; declare a tensor with {item.name} "
-            "as one of its extents first",
+            remedy=unbound_remedy(item.name),
             related=[(item.location, f"{item.name} is introduced here")],
         )
     if is_number(item):

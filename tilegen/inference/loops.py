@@ -13,6 +13,7 @@ from tilegen.diagnostics import ProgramError
 from tilegen.ir import build
 from tilegen.ir.affine import substitute
 from tilegen.ir.expressions import Binary, Bitcast, Call, Cast, Const, Expr, Load, Select, Unary, Var
+from tilegen.ir.fixing import fixing_remedy
 from tilegen.ir.nodes import (
     Assign,
     AtomicElement,
@@ -75,7 +76,8 @@ def as_loop(statement: Stmt) -> Loop | None:
                     raise ProgramError(
                         statement.location,
                         f"the extent of the parallel loop over {var.name} is not known when the kernel is generated",
-                        remedy="loop over a constant block and guard the body with an if",
+                        remedy="loop over a constant block and guard the body with an if"
+                        + (f"; or {fixing}" if (fixing := fixing_remedy(*extents)) else ""),
                     )
                 sizes.append(int(extent.value))
             return _loop(statement, variables, tuple(sizes), _without_index_names(body))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from tilegen.ir.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from tilegen.ir.linear import linear
@@ -119,10 +120,24 @@ def _comparison_range(expr: Binary, ranges: Ranges) -> Range:
 def difference_range(left: Expr, right: Expr, ranges: Ranges) -> Range:
     form = linear(left).plus(linear(right), -1)
     total: Range = (form.constant, form.constant)
+    terms = dict(form.terms)
     for atom, coefficient in form.terms.items():
+        if _is_remainder(atom, ranges) and terms.get(atom.right) == -coefficient:  # a % n - n, for an open n
+            below = (_negated(interval(atom.right, ranges)[1]), -1)
+            total = _add(total, _times(below, (coefficient, coefficient)))
+            del terms[atom], terms[atom.right]
+    for atom, coefficient in terms.items():
         total = _add(total, _times(_structural(atom, ranges), (coefficient, coefficient)))
     a, b = interval(left, ranges), interval(right, ranges)
     return _intersect(total, _add(a, (_negated(b[1]), _negated(b[0]))))
+
+
+def _is_remainder(atom: Expr, ranges: Ranges) -> TypeGuard[Binary]:
+    """Whether an atom is a remainder by what is not negative, and so positive where there is a remainder."""
+    if not isinstance(atom, Binary) or atom.op != "%":
+        return False
+    lowest = interval(atom.right, ranges)[0]
+    return lowest is not None and lowest >= 0
 
 
 def _of_dtype(expr: Expr) -> Range:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilegen.ir.check_bounds import check_bounds
 from tilegen.ir.check_divergence import check_divergence
 from tilegen.ir.check_initialised import check_initialised
+from tilegen.ir.check_int_range import check_int_range
 from tilegen.ir.check_iterations import check_iterations
 from tilegen.ir.check_kernel import check_kernel
 from tilegen.ir.check_names import check_names
@@ -27,4 +28,5 @@ def verify(program: Program) -> None:
     check_divergence(program)
     check_iterations(program)
     check_bounds(program)
+    check_int_range(program)
     check_initialised(program)

@@ -18,7 +18,6 @@ from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, wanted_stages, written_tensors
 from tilegen.schedule.min_blocks import wanted_blocks
 from tilegen.schedule.plan import Plan
-from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.rasterise import default_rasterisation
 from tilegen.schedule.registers import (
     ADDRESS_REGISTERS,
@@ -48,7 +47,6 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
         used = _shared_bytes(kernel, decisions, loops)
     if not loops:
         return "; ".join(reasons)
-    check_threads(program, target)
     check_registers(program, target, decisions)
     if used > limit:
         raise _too_much(kernel, target, decisions, loops[0], used)

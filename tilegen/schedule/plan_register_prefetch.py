@@ -17,7 +17,6 @@ from tilegen.schedule.add_partials import room_of_partials
 from tilegen.schedule.analysis import each_statement, wanted_stages, writes
 from tilegen.schedule.min_blocks import wanted_blocks
 from tilegen.schedule.plan import Plan
-from tilegen.schedule.plan_simple import check_threads
 from tilegen.schedule.ranges import integer_ranges
 from tilegen.schedule.registers import check_registers
 from tilegen.schedule.run_ahead import bound_to_iteration
@@ -36,7 +35,6 @@ def plan_register_prefetch(program: Program, target: Target, decisions: Decision
     """
     if not (target.has("buffer_load") and target.has("mfma")):
         return ""
-    check_threads(program, target)
     check_registers(program, target, decisions)
     kernel = program.kernel
     plan = Plan(

@@ -29,7 +29,6 @@ def plan_simple(program: Program, target: Target, decisions: Decisions) -> Plan:
         ProgramError: when threads or shared memory exceed the target's limits.
     """
     kernel = program.kernel
-    check_threads(program, target)
     check_registers(program, target, decisions)
     used = sum(decisions.shared[b.name].bytes for b in kernel.allocations if b.scope == "shared")
     limit = target.limits.shared_bytes_per_block

@@ -88,3 +88,66 @@ def test_a_call_is_refused():
     assert bind_shapes(manifest, within, {}).extents["N"] == LIMIT
     with pytest.raises(ContractError, match="expected N <= 2,147,418,112, got N = 2147418116"):
         bind_shapes(manifest, beyond, {})
+
+
+@tilegen.jit(target="sm_80")
+def flat(A, wide: bool = False, block: int = 1024):
+    """Blocks share out all elements, whatever rows they lie in."""
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), T.float16)
+    B = T.empty((M, N), T.float16)
+    elements = T.cast(M, T.int64) * N if wide else M * N
+    with T.Kernel(T.ceildiv(elements, block), threads=128) as bx:
+        for i in T.Parallel(block):
+            p = (T.cast(bx, T.int64) if wide else bx) * block + i
+            if p < elements:
+                B[p // N, p % N] = A[p // N, p % N] * 2
+    return B
+
+
+def walked(M, N):
+    return flat.emit(T.Tensor((M, N), T.float16))
+
+
+def test_a_product_of_extents_that_blocks_count_is_kept_in_int():
+    emission = flat.emit()
+    assert requirements(emission) == {"M * N <= 2,147,418,112": f"M * N <= {LIMIT}"}
+    assert "if (u64(M) * u64(N) > 0x7FFF0000) return cudaErrorInvalidValue;" in emission.source
+    assert list(requirements(walked("M", 50000))) == ["M * 50000 <= 2,147,221,504"]
+
+
+def test_a_product_that_a_loop_counts_is_kept_in_int():
+    @tilegen.jit(target="sm_80")
+    def row_sums(A):
+        M, H, W = T.const("M, H, W")
+        A: T.Tensor((M, H, W), T.float32)
+        B = T.empty((M,), T.float32)
+        with T.Kernel(M, threads=128) as row:
+            x = T.alloc_fragment((128,), T.float32)
+            total = T.alloc_fragment((1,), T.float32)
+            T.clear(total)
+            pixels = H * W
+            for k in T.serial(T.ceildiv(pixels, 128)):
+                for i in T.Parallel(128):
+                    p = k * 128 + i
+                    x[i] = A[row, p // W, p % W] if p < pixels else 0
+                T.reduce_sum(x, total, clear=False)
+            B[row] = total[0]
+        return B
+
+    assert "H * W <= 2,147,418,112" in requirements(row_sums.emit())
+
+
+def test_a_fixed_product_beyond_int_is_refused_where_it_is_counted():
+    assert not walked(40000, 50000).manifest.requirements
+    with pytest.raises(
+        ProgramError, match=r"bx \* 1024 \+ i reaches 2,500,000,767, which no T\.int32 holds"
+    ) as error:
+        walked(50000, 50000)
+    assert "p = (T.cast(bx, T.int64) if wide else bx) * block + i" in str(error.value)
+
+
+def test_the_remedy_gives_such_a_kernel():
+    emission = flat.emit(T.Tensor((50000, 50000), T.float16), wide=True)
+    assert "i64 p = i64(bx) * 1024ll + i64(i)" in emission.source
+    assert not flat.emit(wide=True).manifest.requirements

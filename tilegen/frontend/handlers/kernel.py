@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NoReturn
 
 from tilegen.frontend.calls import WordCall, dtype_argument, handles
 from tilegen.frontend.context import KernelState
-from tilegen.frontend.extents import fixing_remedy
 from tilegen.frontend.foreign import warn
 from tilegen.frontend.stores import require_kernel
 from tilegen.frontend.values import (
@@ -21,6 +20,7 @@ from tilegen.frontend.values import (
 from tilegen.frontend.variables import define
 from tilegen.ir import build
 from tilegen.ir.expressions import Const, Expr, Var
+from tilegen.ir.fixing import fixing_remedy
 from tilegen.ir.nodes import Buffer, LayoutAnnotation, Rasterisation, Scope, SyncThreads
 from tilegen.ir.types import int32
 from tilegen.language.kernel import TargetFacts
@@ -117,7 +117,7 @@ def _alloc(call: WordCall) -> object:
         )
     shape = call.arguments["shape"]
     items = list(shape) if isinstance(shape, tuple | list) else [shape]
-    extents = tuple(_extent(call, item) for item in items)
+    extents = tuple(_extent(call, item, items) for item in items)
     dtype = dtype_argument(context, call.arguments["dtype"], call.node_of("dtype"))
     name = context.names.unique(context.target or call.word.removeprefix("alloc_"))
     buffer = Buffer(name, extents, dtype, scope, "none", None, call.location)
@@ -135,14 +135,14 @@ def _scope_remedy(scope: object) -> str:
     return "leave it out"
 
 
-def _extent(call: WordCall, item: object) -> Expr:
+def _extent(call: WordCall, item: object, items: Sequence[object]) -> Expr:
     if isinstance(item, Const) and item.dtype.is_integer:
         item = int(item.value)
     if is_tile_value(item):
         call.fail(
             "shape",
             "the shape of a tile is fixed at generation time, but this extent is only known to the kernel",
-            fixing_remedy(item, otherwise="use a Python integer, such as a parameter of the program"),
+            fixing_remedy(*items, otherwise="use a Python integer, such as a parameter of the program"),
         )
     if not is_number(item) or int(item) != item or item <= 0:
         call.fail("shape", f"the shape of a tile holds positive integers, not {item!r}")

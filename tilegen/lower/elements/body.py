@@ -7,13 +7,15 @@ from collections.abc import Callable
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.loops import Access
 from tilegen.ir.affine import substitute
+from tilegen.ir.effects import buffers_written
 from tilegen.ir.expressions import Binary, Const, Expr, Load
 from tilegen.ir.held_names import private_names
 from tilegen.ir.nodes import Assign, AtomicElement, For, If, Let, Stmt, Store
 from tilegen.ir.traversal import free_vars
-from tilegen.ir.walk import each_node
+from tilegen.ir.walk import each_node, each_statement, loaded
 from tilegen.lower.elements.access import ElementAccess
 from tilegen.lower.elements.atomic import atomic_update
+from tilegen.lower.elements.named_parts import guarded, with_names
 from tilegen.lower.elements.packed import packed, packed_values, pair_name
 from tilegen.lower.elements.vectors import (
     Vectors,
@@ -42,7 +44,7 @@ def lower_elements(access: ElementAccess) -> list[CStmt]:
         name_targets(access, vectors)
         body = [*vectors.loads, *_elements(access, vectors), *vectors.stores]
     condition = c.conjunction(guard)
-    return body if condition is None else [IfC(condition, tuple(body))]
+    return body if condition is None else guarded(condition, body)
 
 
 def _loads_ahead(access: ElementAccess) -> bool:
@@ -203,7 +205,7 @@ def _statements(
                     f"a parallel loop computes element by element: {type(statement).__name__} is a whole tile's work",
                     remedy="move the statement out of the T.Parallel loop",
                 )
-    return out
+    return with_names(out) if has_lets(access) else out
 
 
 def _updated(access: ElementAccess, atomic: AtomicElement, fine: CExpr) -> list[CStmt]:
@@ -224,15 +226,27 @@ def _updated(access: ElementAccess, atomic: AtomicElement, fine: CExpr) -> list[
 def _branch(access: ElementAccess, branch: If, fine: CExpr) -> list[CStmt]:
     """A branch; what its condition says needs no guard inside, and what holds already is not asked again."""
     known = access.implied
-    stated = [access.expression(part, fine) for part in _conjuncts(branch.condition)]
-    conditions = [condition for condition in stated if condition not in known]
-    access.implied = [*known, *conditions]
+    conditions: list[CExpr] = []
+    for part in _conjuncts(branch.condition):  # one holds where the next is asked
+        value = substitute(part, access.lets)
+        said, meant = access.expression(part, fine), access.expression(value, fine)
+        if said not in access.implied and meant not in access.implied:
+            conditions.append(said)
+            if _lasts(access, value):
+                access.implied = [*access.implied, said, meant]
     then = _statements(access, branch.then, fine)
     access.implied = known
     condition = c.conjunction(conditions)
     if condition is None:
         return then
     return [IfC(condition, tuple(then), tuple(_statements(access, branch.otherwise, fine)))]
+
+
+def _lasts(access: ElementAccess, condition: Expr) -> bool:
+    """Whether nothing that the body does changes a condition."""
+    body = access.loop.body
+    written = {buffer for statement in each_statement(body) for buffer in buffers_written(statement)}
+    return not private_names(body) & set(free_vars(condition)) and not written & set(loaded(condition))
 
 
 def _conjuncts(condition: Expr) -> list[Expr]:

@@ -9,7 +9,7 @@ from tilegen.diagnostics import ProgramError
 from tilegen.ir.affine import free_vars, interval, linear, substitute
 from tilegen.ir.expressions import Binary, Const, Expr, Load
 from tilegen.ir.named_values import named_values
-from tilegen.ir.nodes import AtomicElement, Buffer, Kernel, Region, Store
+from tilegen.ir.nodes import AtomicElement, Buffer, For, Kernel, Region, Store
 from tilegen.ir.traversal import children
 from tilegen.ir.types import int32
 from tilegen.ir.walk import each_node, each_statement
@@ -55,7 +55,8 @@ def _listing(names: list[str]) -> str:
 
 
 def _tiled_axes(context: Context, limit: int) -> list[Expr]:
-    """The lengths of open axes along which the kernel touches tiles, where an int may hold more than the limit.
+    """The lengths of open axes along which the kernel touches tiles, and what its grid and loops walk in tiles, where
+    an int may hold more than the limit.
 
     Raises:
         ProgramError: for such an axis of a fixed length beyond the limit.
@@ -74,6 +75,10 @@ def _tiled_axes(context: Context, limit: int) -> list[Expr]:
                 remedy="give the tensor more axes; their product may be larger",
             )
         found[extent] = None
+    for length in _walked(context.program.kernel, frozenset(positions)):
+        most = interval(length, dict.fromkeys(positions, (0, _INT - 1)))[1]
+        if most is None or most > limit:
+            found[length] = None
     return sorted(
         found, key=lambda extent: min(positions.get(name, len(positions)) for name in free_vars(extent))
     )
@@ -93,6 +98,32 @@ def _touched(kernel: Kernel) -> Iterator[tuple[Buffer, int, int]]:
             ):
                 for axis, index in enumerate(indices):
                     yield buffer, axis, _step(index, lets)
+
+
+def _walked(kernel: Kernel, extents: frozenset[str]) -> Iterator[Expr]:
+    """Products of extents, such as M * N, that the number of blocks or of a loop's turns is computed from: the kernel
+    counts up to them. Single extents are axes, which are looked at by themselves."""
+    statements = tuple(each_statement(kernel.body))
+    lets = named_values(statements)
+    stops = (statement.stop for statement in statements if isinstance(statement, For))
+    for length in (*kernel.grid, *stops):
+        yield from _products(substitute(length, lets), extents)
+
+
+def _products(expr: Expr, extents: frozenset[str]) -> Iterator[Expr]:
+    """The largest products in an expression that are made of extents alone."""
+    names = free_vars(expr)
+    if (
+        isinstance(expr, Binary)
+        and expr.op == "*"
+        and expr.dtype == int32
+        and names
+        and extents.issuperset(names)
+    ):
+        yield expr
+        return
+    for part in children(expr):
+        yield from _products(part, extents)
 
 
 def _step(index: Expr, lets: Mapping[str, Expr]) -> int:
