@@ -39,8 +39,6 @@ void begin_atomic(const void* pointer, std::size_t bytes, int line) {
   self.atomic_end = address + bytes;
 }
 
-void fence_device() { machine.current->agent.fence_device(machine.current->block->cluster->domain); }
-
 void end_atomic() { machine.current->atomic_begin = machine.current->atomic_end = 0; }
 
 }  // namespace emulator
