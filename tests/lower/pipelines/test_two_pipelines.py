@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from emulation import TARGETS, emulated, relative_error
+from emulation import TARGETS, emulated, generated, relative_error
 
 import tilegen.language as T
+from tilegen.diagnostics import ProgramError
 
 
 def sum_of_products(A, B, C, D, block=64, first=2, second=2, dtype=T.float16):
@@ -121,3 +122,13 @@ def test_a_store_between_them_may_lie_over_their_tiles(
         first, second = emulated(products_one_by_one, target, arrays, options, **parameters)
         np.testing.assert_array_equal(first, a.astype(np.float64) @ b)
         np.testing.assert_array_equal(second, a.astype(np.float64) @ d)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a"])
+@pytest.mark.parametrize("stages", [(2, 20), (20, 2)])
+def test_the_loop_that_asks_for_too_much_is_named(target: str, stages: tuple[int, int]) -> None:
+    arrays = [np.zeros((64, 64), np.float16)] * 4
+    with pytest.raises(ProgramError, match=r"num_stages=\d+ fits") as caught:
+        generated(sum_of_products, target, arrays, first=stages[0], second=stages[1])
+    wanted = "num_stages=first" if stages[0] > stages[1] else "num_stages=second"
+    assert wanted in str(caught.value)
