@@ -12,6 +12,7 @@ from emulation import TARGETS, emulated, generated, relative_error
 
 import tilegen.language as T
 from tilegen.diagnostics import ProgramError
+from tilegen.emulate import EmulationError, run
 
 
 def sum_of_products(A, B, C, D, block=64, first=2, second=2, dtype=T.float16):
@@ -132,3 +133,17 @@ def test_the_loop_that_asks_for_too_much_is_named(target: str, stages: tuple[int
         generated(sum_of_products, target, arrays, first=stages[0], second=stages[1])
     wanted = "num_stages=first" if stages[0] > stages[1] else "num_stages=second"
     assert wanted in str(caught.value)
+
+
+def test_accumulators_that_were_read_want_a_fence_before_the_next_gemm(
+    require_tool: Callable[[str], None],
+) -> None:
+    """The second loop's warpgroup_arrive stands behind a store, which only reads them (PTX ISA, wgmma.fence)."""
+    require_tool("host_compiler")
+    arrays = [np.ones(shape, np.float16) for shape in ((64, 64), (64, 64), (64, 64))]
+    files = generated(products_one_by_one, "sm_90a", arrays)
+    before, _, behind = files.source.rpartition("warpgroup_arrive();")
+    run(files.source, files.manifest, arrays)
+    with pytest.raises(EmulationError) as caught:
+        run(before + behind, files.manifest, arrays)
+    assert caught.value.kind == "missing-fence"
