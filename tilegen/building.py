@@ -102,6 +102,18 @@ def scalar_parameters(function: Function) -> tuple[str, ...]:
 
 
 @cache
+def scalar_defaults(function: Function) -> Mapping[str, Any]:
+    """What the signature has for scalar parameters that a call leaves out."""
+    own = inspect.signature(function).parameters
+    known = {name: own[name].default for name in scalar_parameters(function) if name in own}
+    return {
+        name: value
+        for name, value in known.items()
+        if value is not None and value is not inspect.Parameter.empty
+    }
+
+
+@cache
 def declared_tensors(function: Function, style: Style) -> frozenset[str]:
     """The parameters that a program declares as tensors: in its body, or (a lazy one) in its signature."""
     if style == "lazy":
@@ -158,9 +170,10 @@ def _refuse_tensor(function: Function, name: str) -> None:
         return
     wanted = [other for other in own if own[other].default is inspect.Parameter.empty]
     tensors = [other for other in wanted if other not in scalar_parameters(function)]
+    kind = "a number" if name in scalar_parameters(function) else "a generation-time parameter"
     raise CallError(
         f"{function.__name__} takes {len(tensors)} arrays ({', '.join(tensors)}), but one is given for {name}, which "
-        f"is a generation-time parameter\n  remedy: pass only the program's arrays, and {name}=… if another value than "
+        f"is {kind}\n  remedy: pass only the program's arrays, and {name}=… if another value than "
         f"{own[name].default!r} is wanted"
     )
 

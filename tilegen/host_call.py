@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy
 
-from tilegen.calls.arguments import Apart, allocated, arrays_apart, check_apart, check_count, supplied
+from tilegen.calls.arguments import (
+    Apart,
+    allocated,
+    arrays_apart,
+    check_apart,
+    check_count,
+    check_outputs,
+    supplied,
+)
 from tilegen.calls.arrays import ArrayFacts, Framework, facts_of, framework_of
 from tilegen.calls.binding import bind_shapes
 from tilegen.calls.scalars import Scalar
@@ -83,8 +91,7 @@ def prepare_host_call(
     manifest = emission.manifest
     inputs, made = supplied(manifest), allocated(manifest)
     check_count(manifest, inputs, len(arrays))
-    if outputs:
-        check_count(manifest, made, len(outputs))
+    check_outputs(manifest, made, len(outputs))
     facts: dict[int, ArrayFacts] = {}
     for position, array in zip((*inputs, *(made if outputs else ())), (*arrays, *outputs), strict=True):
         facts[position] = facts_of(array, manifest.tensors[position].name)

@@ -23,6 +23,7 @@ from tilegen.building import (
     declared_tensors,
     hashable,
     parameter_names,
+    scalar_defaults,
     scalar_parameters,
 )
 from tilegen.calls.arrays import all_known, facts_of, framework_of, is_array
@@ -71,6 +72,8 @@ class JitKernel:
         lazy = isinstance(function, PrimFunc)
         self._definition = Definition(function, "lazy" if lazy else "eager", out_idx, plain.__name__)
         self._scalars = scalar_parameters(plain)
+        own = {name: value for name, value in self._parameters.items() if name in self._scalars}
+        self._numbers = {**scalar_defaults(plain), **own}  # that a call may leave out
         self._calls: dict[Any, PreparedCall | HostCall] = {}
         self._texts = Specialisations(self._definition, self._dynamic, backend)
         self._programs: dict[Any, CompiledProgram] = {}
@@ -109,14 +112,15 @@ class JitKernel:
         """A call with scalars, with arrays by keyword, or with generation-time parameters by position."""
         assignment = assign(self._definition.python, arguments, keywords, is_array)
         self._refuse_other_values(assignment.parameters)
+        numbers = {**self._numbers, **assignment.scalars}
         for name in self._scalars:
-            if name not in assignment.scalars:
-                raise CallError(f"{self.__name__} needs a number for {name}")
+            if name not in numbers:
+                raise CallError(f"{self.__name__} needs a number for {name}: pass {name}=…")
         names = parameter_names(self._definition.python)
         given = tuple(name for name in names if name in assignment.tensors)  # optional ones may be left out
         arrays = tuple(assignment.tensors[name] for name in given)
         outputs = as_outputs(out)
-        values = tuple(as_number(name, assignment.scalars[name]) for name in self._scalars)
+        values = tuple(as_number(name, numbers[name]) for name in self._scalars)
         pointers, key = probe_all(arrays, outputs)
         lookup = (given, *key, whole_numbers(values), *hashable(assignment.parameters))
         prepared = self._calls.get(lookup)
@@ -253,7 +257,8 @@ class JitKernel:
             names = [name for name in parameter_names(self._definition.python) if name in assignment.tensors]
             facts = {name: facts_of(array, name) for name, array in zip(names, arrays, strict=True)}
             call = ColdCall(arrays, outputs, facts, scalars)
-            given = {**self._parameters, **assignment.parameters}
+            fixed = {key: value for key, value in self._parameters.items() if key not in self._scalars}
+            given = {**fixed, **assignment.parameters}
             prepared = self._texts.prepare(call, given, call.target(self._target))
             remember(self._calls, lookup, prepared)
             return prepared

@@ -15,6 +15,7 @@ from tilegen.building import (
     assign,
     build_emission,
     parameter_names,
+    scalar_defaults,
     scalar_parameters,
 )
 from tilegen.calls.arrays import facts_of, is_array
@@ -165,15 +166,17 @@ class CompiledProgram:
         if len(numbers) > len(unnamed):
             takes = f"takes {len(names)} numbers ({', '.join(names)})" if names else "takes arrays only"
             raise CallError(f"{self.__name__} {takes}, but is given {numbers[-1]!r} as well")
+        defaults = scalar_defaults(self._definition.python)
         given = {**dict(zip(unnamed, numbers, strict=False)), **keywords}
         for name in given:
             if name not in names:
                 raise CallError(f"{self.__name__} has no number called {name}")
         for name in names:
-            if name not in given:
-                raise CallError(f"{self.__name__} needs a number for {name}")
+            if name not in given and name not in defaults:
+                raise CallError(f"{self.__name__} needs a number for {name}: pass {name}=…")
+        values = {**defaults, **given}
         arrays = tuple(value for value in arguments if is_array(value))
-        return arrays, tuple(as_number(name, given[name]) for name in names)
+        return arrays, tuple(as_number(name, values[name]) for name in names)
 
 
 def compile(

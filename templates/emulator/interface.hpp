@@ -42,9 +42,6 @@ void exchange(std::uint64_t value, std::uint64_t (&all)[64], std::uint64_t mask,
 void begin_atomic(const void* address, std::size_t bytes, int line);
 void end_atomic();
 
-// Makes what the thread has seen visible to the whole device, and lets in what atomics told of other blocks.
-void fence_device();
-
 // Stops the run with a report: the program asked for something that has no meaning on the device.
 [[noreturn]] void misuse(const char* kind, const char* message, int line);
 

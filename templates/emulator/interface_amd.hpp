@@ -15,6 +15,11 @@ struct Mfma {
 };
 void mfma(const Mfma& shape, float* c, const void* a, const void* b, int line);
 
+// ---- Memory fences: they wait for what the wave itself has under way. What other waves of the block have stored is
+// visible to the device once these have fenced, not because a barrier of the block lies between (LLVM, "User Guide for
+// AMDGPU Backend", memory models of gfx90a and gfx942: releases to the workgroup do not wait for vmcnt).
+void fence_device();
+
 // ---- Buffer instructions (CDNA3 ISA, "Vector Memory Operations")
 struct Resource {
   char* base;

@@ -20,6 +20,9 @@ void fence_barrier_init(int line);
 u32 cluster_rank();
 void cluster_sync(int line);
 
+// ---- Memory fences (PTX ISA 9.7.13.4): with the thread's own work, all that it has seen becomes visible to the device.
+void fence_device();
+
 // ---- TMA (PTX ISA 9.7.9.27): `map` holds the number of a tensor map of the launch
 enum class Reduction { kNone, kAdd };
 void tma_load(void* tile, const void* map, int rank, const int* coordinates, u64& barrier, int line);

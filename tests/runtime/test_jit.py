@@ -239,6 +239,36 @@ def test_optional_arrays_are_told_apart_by_name(host):
         np.testing.assert_array_equal(scaled_and_shifted(Scale=b, A=a), a * b)
 
 
+@tilegen.jit
+def shifted(A, factor: T.float32 = 2.0, block: int = 64, offset: T.int32 = -1):
+    M = T.const("M")
+    A: T.Tensor((M,), T.float32)
+    B = T.empty((M,), T.float32)
+    with T.Kernel(T.ceildiv(M, block), threads=64) as bx:
+        for i in T.Parallel(block):
+            B[bx * block + i] = A[bx * block + i] * factor + offset
+    return B
+
+
+def test_a_call_may_leave_out_numbers_with_defaults(host):
+    a = normal(100)
+    np.testing.assert_array_equal(shifted(a), a * 2 - 1)
+    np.testing.assert_array_equal(shifted(a, offset=3), a * 2 + 3)
+    np.testing.assert_array_equal(shifted(A=a, factor=4.0), a * 4 - 1)
+    compiled = shifted.compile(M=100)
+    np.testing.assert_array_equal(compiled(a), a * 2 - 1)
+    np.testing.assert_array_equal(compiled(a, offset=3), a * 2 + 3)
+    np.testing.assert_array_equal(shifted.compile(M=100, factor=4.0)(a), a * 4 - 1)
+
+
+def test_the_decorator_has_defaults_of_numbers_too(host):
+    a = normal(100)
+    thrice = tilegen.jit(factor=3.0)(shifted.__wrapped__)
+    np.testing.assert_array_equal(thrice(a), a * 3 - 1)
+    np.testing.assert_array_equal(thrice(a, factor=5.0), a * 5 - 1)
+    np.testing.assert_array_equal(tilegen.jit(factor=3.0)(scaled.__wrapped__)(a), a * 3)
+
+
 # ------------------------------------------------------------------------------------------- wrong calls
 
 
@@ -251,6 +281,8 @@ def test_optional_arrays_are_told_apart_by_name(host):
         (lambda: scaled(normal(10), 1.0, 64, 3), CallError, "takes 3 values"),
         (lambda: scaled(normal(10), "fast"), ArgumentError, "argument factor: expected a number, got 'fast'"),
         (lambda: scaled(normal(10), normal(1)), CallError, "block, which is a generation-time parameter"),
+        (lambda: shifted(normal(10), factor=normal(1)), CallError, "factor, which is a number"),
+        (lambda: scaled(normal(10), 1.0, out=(normal(10),) * 2), ArgumentError, "argument out: expected 1 array"),
         (lambda: scaled(np.float32(3), 1.0), ArgumentError, "argument A: expected a NumPy array"),
         (lambda: scaled(normal(10)[::-1], 1.0), ArgumentError, "argument A: expected strides of 0 or more"),
         (lambda: scaled(normal(10).astype(">f4"), 1.0), ArgumentError, "argument A: expected elements in"),

@@ -51,6 +51,19 @@ def check_count(manifest: Manifest, positions: Sequence[int], given: int) -> Non
         raise ArgumentError("list", f"{count} ({names})", f"{given}", remedy)
 
 
+def check_outputs(manifest: Manifest, positions: Sequence[int], given: int) -> None:
+    """Raises ArgumentError unless `out` has an array for each tensor that a call would make."""
+    if given and not positions:
+        remedy = "leave out= away: arrays that the program writes are among its arguments"
+        raise ArgumentError("out", "none, for the program makes no output", f"{given}", remedy)
+    if given and given != len(positions):
+        names = ", ".join(manifest.tensors[position].name for position in positions)
+        count = f"{len(positions)} array{'' if len(positions) == 1 else 's'}"
+        raise ArgumentError(
+            "out", f"{count} ({names})", f"{given}", "pass one for each output, in their order"
+        )
+
+
 def arrays_apart(
     manifest: Manifest, facts: Mapping[int, ArrayFacts], places: Mapping[int, int]
 ) -> tuple[Apart, ...]:

@@ -9,7 +9,7 @@ import typer
 
 from tilegen.cli.console import errors, output
 from tilegen.cli.loading import load_configured
-from tilegen.cli.options import Dims, KernelReference, Settings, Targets, read_dims, read_settings
+from tilegen.cli.options import Dims, KernelReference, Settings, Targets, folder, read_dims, read_settings
 from tilegen.runtime.devices import resolve_target
 
 
@@ -27,16 +27,16 @@ def emit(
     """Emit a kernel: <name>.<target>.cu (or .hip), .h and .json."""
     loaded, parameters_for = load_configured(kernel)
     dims, given = read_dims(dim), read_settings(set)
-    targets = [resolve_target(t).name for t in target or ["auto"]]
+    targets = list(dict.fromkeys(resolve_target(t).name for t in target or ["auto"]))
     emissions = [
         loaded.emit(target=t, name=name, dims=dims, **{**parameters_for(t), **given}) for t in targets
     ]
     if not check:
         for emission in emissions:
-            for path in emission.save(out):
+            for path in emission.save(folder(out)):
                 output.print(str(path))
         return
-    stale = [path for emission in emissions for path in emission.stale(out)]
+    stale = [path for emission in emissions for path in emission.stale(folder(out))]
     for path in stale:
         errors.print(f"{'stale' if path.is_file() else 'missing'}: {path}")
     if stale:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -68,11 +69,38 @@ def read_settings(texts: Sequence[str] | None) -> dict[str, Any]:
     return settings
 
 
+def only_target(names: Sequence[str] | None) -> str | None:
+    """The target of a command that looks at one.
+
+    Raises:
+        OptionError: for several.
+    """
+    if names and len(set(names)) > 1:
+        raise OptionError(f"--target {' and '.join(names)}: one runs at a time\n  remedy: give one of them")
+    return names[0] if names else None
+
+
+def folder(path: Path) -> Path:
+    """Where files are to be written: a folder, or what can become one.
+
+    Raises:
+        OptionError: for a file, and for what lies in one.
+    """
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise OptionError(f"{place} is no folder\n  remedy: --output names the folder to write to")
+            break
+    return path
+
+
 def _pairs(texts: Sequence[str] | None, option: str) -> list[tuple[str, str]]:
-    pairs = []
+    pairs: dict[str, str] = {}
     for text in texts or ():
         name, sign, value = text.partition("=")
         if not sign or not name.isidentifier() or not value:
             raise OptionError(f"{option} {text}: write NAME=VALUE")
-        pairs.append((name, value))
-    return pairs
+        if name in pairs and pairs[name] != value:
+            raise OptionError(f"{option} {name} is given twice, as {pairs[name]} and as {value}")
+        pairs[name] = value
+    return list(pairs.items())

@@ -12,7 +12,7 @@ from tilegen.calls.arrays import framework_named
 from tilegen.cli.comparing import difference
 from tilegen.cli.console import errors, fail, output
 from tilegen.cli.loading import load_example
-from tilegen.cli.options import ExampleFile, Settings, read_settings
+from tilegen.cli.options import ExampleFile, Settings, only_target, read_settings
 from tilegen.errors import DeviceError
 from tilegen.runtime.devices import EMULATED, present_device, target_of_device
 from tilegen.runtime.loading import import_cupy
@@ -22,17 +22,19 @@ from tilegen.runtime.profiler import do_bench
 def run(
     file: ExampleFile,
     target: Annotated[
-        str | None, typer.Option("--target", "-t", metavar="NAME", help="The GPU's by default, else sm_90a.")
+        list[str] | None,
+        typer.Option("--target", "-t", metavar="NAME", help="The GPU's by default, else sm_90a."),
     ] = None,
     set: Settings = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
     emulate: Annotated[bool, typer.Option("--emulate", help="Do not use the GPU.")] = False,
 ) -> None:
     """Run an example on the GPU if there is one, else in the emulator; exit with 1 if the result is wrong."""
+    asked = only_target(target)
     example = load_example(file)
-    kernel = example.kernel if target is None else example.kernel.for_target(target)
+    kernel = example.kernel if asked is None else example.kernel.for_target(asked)
     device = None if emulate else _usable_device()
-    name = target or (target_of_device(device).name if device is not None else EMULATED)
+    name = asked or (target_of_device(device).name if device is not None else EMULATED)
     parameters = {**example.parameters_for(name), **read_settings(set)}
     inputs = example.made_inputs(numpy.random.default_rng(seed), parameters, small=device is None)
     if device is not None:

@@ -186,6 +186,7 @@ def _strides(
                 raise ProgramError(
                     location,
                     f"axis {axis} of {name} is declared with stride {stride.value}, but is given with stride {step}",
+                    remedy="give a copy with the declared strides, or name the stride in T.const",
                 )
     return tuple(strides)
 

@@ -14,6 +14,7 @@ from tilegen.calls.arguments import (
     arrays_apart,
     check_apart,
     check_count,
+    check_outputs,
     scratch,
     supplied,
 )
@@ -349,8 +350,7 @@ class CompiledKernel:
         """
         manifest = self.manifest
         check_count(manifest, self._supplied, len(arrays))
-        if outputs:
-            check_count(manifest, self._allocated, len(outputs))
+        check_outputs(manifest, self._allocated, len(outputs))
         facts: dict[int, ArrayFacts] = {}
         given = (*self._supplied, *(self._allocated if outputs else ()))
         for position, array in zip(given, (*arrays, *outputs), strict=True):

@@ -49,7 +49,7 @@ def plan_multistage(program: Program, target: Target, decisions: Decisions) -> P
         return "; ".join(reasons)
     check_registers(program, target, decisions)
     if used > limit:
-        raise _too_much(kernel, target, decisions, loops[0], used)
+        raise _too_much(kernel, target, decisions, loops, used)
     plan = Plan(
         kind="multistage",
         threads=kernel.threads,
@@ -95,11 +95,13 @@ def _together(reasons: Sequence[str]) -> list[str]:
 
 
 def _too_much(
-    kernel: Kernel, target: Target, decisions: Decisions, staged: StagedLoop, used: int
+    kernel: Kernel, target: Target, decisions: Decisions, loops: Sequence[StagedLoop], used: int
 ) -> ProgramError:
-    """The error where the stages that a loop asks for do not fit."""
-    (loop, copies), limit = staged, target.limits.shared_bytes_per_block
-    stage = sum(decisions.shared[copy.target.buffer.name].bytes for copy in copies)
+    """The error where the stages that loops ask for do not fit, at the loop whose stages take the most."""
+    limit = target.limits.shared_bytes_per_block
+    stages = [sum(decisions.shared[copy.target.buffer.name].bytes for copy in copies) for _, copies in loops]
+    largest = max(range(len(loops)), key=lambda number: wanted_stages(loops[number][0]) * stages[number])
+    loop, stage = loops[largest][0], stages[largest]
     fitting = wanted_stages(loop) - -(-(used - limit) // stage)
     remedy = (
         f"num_stages={fitting} fits" if fitting >= 1 else "make the tile smaller: not even one stage fits"

@@ -29,12 +29,12 @@ def stage_stores(
 ) -> None:
     """Gives a staging tile to every copy from an accumulator to a tensor that one fits; `used` bytes are taken by the
     program's own tiles, of which those of pipelined loops are free when a copy outside them runs."""
-    rings = _rings(program, plan)
+    filled = rings(program, plan)
     limit = target.limits.shared_bytes_per_block
     taken = [buffer.name for buffer in program.kernel.allocations]
     staged: tuple[str, ...] = ()
     for copy in _outside_pipelines(program.kernel.body, plan):
-        dead = {**rings, **_dead_tiles(program.kernel, plan, copy)}
+        dead = {**filled, **_dead_tiles(program.kernel, plan, copy)}
         free = limit - used + sum(decisions.shared[name].bytes * stages for name, stages in dead.items())
         over = (*dead, *staged)
         decision = accumulator_of(copy, decisions)
@@ -137,16 +137,16 @@ def _turns_over(decision: GemmDecision, columns: int, dtype: DType) -> bool:
     return straight_transfer((size, columns), WAVE, dtype.bytes).fragment.exact
 
 
-def _rings(program: Program, plan: Plan) -> dict[str, int]:
+def rings(program: Program, plan: Plan) -> dict[str, int]:
     """Shared tiles that pipelined loops fill, with their stages."""
-    rings: dict[str, int] = {}
+    found: dict[str, int] = {}
     for loop, stages in plan.stages.items():
         for statement in loop.body:
             if not isinstance(statement, Copy) or statement.source.buffer.scope != "global":
                 continue
             if statement.target.buffer.scope == "shared":
-                rings[statement.target.buffer.name] = stages
-    return rings
+                found[statement.target.buffer.name] = stages
+    return found
 
 
 def _dead_tiles(kernel: Kernel, plan: Plan, copy: Copy) -> dict[str, int]:

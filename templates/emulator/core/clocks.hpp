@@ -145,10 +145,11 @@ struct Agent {
     if (knowledge.fenced) raise_all(times, *knowledge.fenced);
     knowledge.fenced = std::make_shared<const Times>(std::move(times));
   }
-  void fence_device(unsigned domain) {
-    Times times = knowledge.seen ? *knowledge.seen : Times();
-    raise(times, component, time++);
-    knowledge.released = joined(knowledge.released, std::make_shared<const Times>(std::move(times)));
+  // Makes the agent's own work visible to the whole device, and `others`, of others' work that it has seen; lets in
+  // what atomics told of other clusters.
+  void fence_device(unsigned domain, Times others) {
+    raise(others, component, time++);
+    knowledge.released = joined(knowledge.released, std::make_shared<const Times>(std::move(others)));
     knowledge.acquired = joined(knowledge.acquired, knowledge.heard);
     if (!knowledge.acquired) return;
     const auto own = knowledge.acquired->find(domain);  // of other threads of the cluster

@@ -12,7 +12,7 @@ inline void plain_access(const void* pointer, std::size_t bytes, bool write, boo
   if (fiber == nullptr) return;
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(pointer);
   if (!machine.memory.watches(address)) {
-    if (!fiber->nvidia.guarded.empty() || (write && !fiber->nvidia.accumulators.empty()))
+    if (!fiber->nvidia.guarded.empty() || !fiber->nvidia.accumulators.empty())
       nvidia::check_register_access(*fiber, address, bytes, write, reporter.code_site(code));
     return;
   }
@@ -38,8 +38,6 @@ void begin_atomic(const void* pointer, std::size_t bytes, int line) {
   self.atomic_begin = address;
   self.atomic_end = address + bytes;
 }
-
-void fence_device() { machine.current->agent.fence_device(machine.current->block->cluster->domain); }
 
 void end_atomic() { machine.current->atomic_begin = machine.current->atomic_end = 0; }
 

@@ -6,6 +6,7 @@
 // The job is text, a word and its values a line (tilegen/emulate/job.py writes it); the data holds the tensors' bytes
 // one after another and is overwritten with their values after the launch.
 #include "amd/buffers.hpp"
+#include "amd/fences.hpp"
 #include "job.hpp"
 #include "launch.hpp"
 

@@ -105,9 +105,7 @@ T atomicCAS(T* address, emulator::SameAs<T> compare, emulator::SameAs<T> value, 
       address, [&](T old) -> T { return emulator::to_bits(old) == emulator::to_bits(compare) ? value : old; }, line);
 }
 
-inline void __threadfence() { emulator::fence_device(); }
 inline void __threadfence_block() {}
-inline void __threadfence_system() { emulator::fence_device(); }
 
 // ---- Mathematics ------------------------------------------------------------------------------------------------
 

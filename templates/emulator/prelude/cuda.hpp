@@ -127,5 +127,8 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   return c;
 }
 
+inline void __threadfence() { emulator::nvidia::fence_device(); }
+inline void __threadfence_system() { emulator::nvidia::fence_device(); }
+
 // What the emulator puts in the place of a file's "device types" section
 #define TILEGEN_DEVICE inline

@@ -93,5 +93,8 @@ inline unsigned long long __ballot(int predicate, int line = __builtin_LINE()) {
 inline int __any(int predicate, int line = __builtin_LINE()) { return __ballot(predicate, line) != 0; }
 inline int __all(int predicate, int line = __builtin_LINE()) { return __ballot(predicate == 0, line) == 0; }
 
+inline void __threadfence() { emulator::amd::fence_device(); }
+inline void __threadfence_system() { emulator::amd::fence_device(); }
+
 // What the emulator puts in the place of a file's "device types" section
 #define TILEGEN_DEVICE inline

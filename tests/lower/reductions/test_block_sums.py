@@ -239,6 +239,19 @@ def test_no_step_can_be_left_out(target: str, pattern: str, new: str) -> None:
     assert bad
 
 
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950"])
+def test_waves_fence_their_own_stores(target: str) -> None:
+    """A barrier of the block does not make what other waves have stored visible to other blocks."""
+    operands = _operands()
+    files = generated(product, target, operands)
+    damaged, count = re.subn(r"\n *__threadfence\(\);[^\n]*", "", files.source)
+    assert count == 1
+    run(files.source, files.manifest, operands, schedule="random", seed=1, multiprocessors=4)
+    with pytest.raises(EmulationError) as caught:
+        run(damaged, files.manifest, operands, schedule="random", seed=1, multiprocessors=4)
+    assert caught.value.kind == "race"
+
+
 def test_counts_rest_at_0_and_parts_are_scratch() -> None:
     files = generated(product, "sm_90a", _operands())
     parts, counts = files.manifest.tensors[-2:]

@@ -18,6 +18,7 @@ from tilegen.lower.copies import lds_tile
 from tilegen.lower.copies.tile_copy import lower_tile_copy, rows_name, scaled, window, window_helper
 from tilegen.lower.elements.parallel import lower_parallel
 from tilegen.lower.gemms.mfma import hold_row
+from tilegen.lower.pipelines.lds_tiles import declare_tile
 from tilegen.lower.vocabulary import shared_tiles
 from tilegen.lower.vocabulary.addresses import as_vector, vector_type
 from tilegen.lower.vocabulary.context import Context
@@ -137,12 +138,9 @@ def share_storage(context: Context, name: str, layout: SharedLayout, over: tuple
     if not over:
         context.members.append(added)
         return
-    known = [member.name for member in context.members]
-    context.members += [  # else they would be declared behind it
-        shared_tiles.buffer_member(context, buffer, (1, Literal(1)))
-        for buffer in context.program.kernel.allocations
-        if buffer.name in over and buffer.name not in known
-    ]
+    for buffer in context.program.kernel.allocations:
+        if buffer.name in over:  # else it would be declared behind the one that takes its place
+            declare_tile(context, buffer)
     united: list[SharedMember] = []
     others: list[SharedMember] = []
     for member in context.members:

@@ -6,9 +6,10 @@ Nothing is peeled: a tile past the end of the tensor reads as 0 through the rang
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from tilegen.inference.mfma_operands import lane_k
-from tilegen.ir.nodes import Buffer, For, Gemm, If, Persistent, Stmt
+from tilegen.ir.nodes import Buffer, Copy, For, Gemm, If, Persistent, Stmt
 from tilegen.lower.copies.tile_copy import declare_registers, load, load_to_lds, store
 from tilegen.lower.gemms.mfma import (
     from_shared,
@@ -19,11 +20,11 @@ from tilegen.lower.gemms.mfma import (
 )
 from tilegen.lower.gemms.steps import GemmSteps
 from tilegen.lower.pipelines.control_flow import lower_for
+from tilegen.lower.pipelines.lds_tiles import declare_tile
 from tilegen.lower.statements import lower_statements
 from tilegen.lower.synchronisation.barriers import barrier_before
 from tilegen.lower.vocabulary.context import Context
 from tilegen.lower.vocabulary.loops import LoopHead, loop_head
-from tilegen.lower.vocabulary.shared_tiles import buffer_member
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Lambda, Literal, Name
 from tilegen.model.statements import Blank, Comment, CStmt, Declare, Expression, ForC
@@ -70,22 +71,10 @@ def lower_pipelined(context: Context, loop: Stmt) -> list[CStmt]:
     assert not isinstance(copies, str)
     context.primitive("block_sync_lds")
     for tile in copies:
-        _make_ring(context, tile, stages)
+        declare_tile(context, tile.copy.target.buffer)
     head = loop_head(context, loop)
     pipeline = Pipeline(context, loop, head, stages, copies)
     return pipeline.lower()
-
-
-def _make_ring(context: Context, tile: TileCopy, stages: int) -> None:
-    """Declares the tile in SharedStorage, with its stages."""
-    buffer = tile.copy.target.buffer
-    if any(member.name == buffer.name for member in context.members):
-        return
-    depth: CExpr = Literal(1)
-    if stages > 1:
-        context.ring_depths[buffer.name] = stages
-        depth = context.constant("kStages", stages, "tiles in LDS: one is read while the next is filled")
-    context.members.append(buffer_member(context, buffer, (stages, depth)))
 
 
 class Pipeline:
@@ -278,9 +267,14 @@ class Pipeline:
 
     def reused(self) -> bool:
         """Whether LDS may be in use when the loop begins: it runs again, or something before it used the same bytes."""
-        body = self.context.program.kernel.body
-        first = next((s for s in body if isinstance(s, For) and s in self.context.plan.stages), None)
-        return self.context.plan.persistent or first is not self.loop
+        body, plan = self.context.program.kernel.body, self.context.plan
+        first = next((s for s in body if isinstance(s, For) and s in plan.stages), None)
+        if plan.persistent or first is not self.loop:
+            return True
+        tiles = {tile.copy.target.buffer.name for tile in self.copies}
+        before = takewhile(lambda statement: statement is not self.loop, each_statement(body))
+        staged = [plan.staging[s] for s in before if isinstance(s, Copy) and s in plan.staging]
+        return any(name in tiles for staging in staged for name in staging.over)
 
     def general(self) -> list[CStmt]:
         """Any statements between the loads: one barrier an iteration with two LDS tiles, two with one."""

@@ -175,6 +175,12 @@ void fence_proxy_async(int) {
   fence_barriers(*machine.current);
 }
 
+void fence_device() {
+  Agent& agent = machine.current->agent;
+  const Snapshot& seen = agent.knowledge.seen;
+  agent.fence_device(machine.current->block->cluster->domain, seen ? *seen : Times());
+}
+
 u32 cluster_rank() { return machine.current->block->rank; }
 
 void cluster_sync(int line) {

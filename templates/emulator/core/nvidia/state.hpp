@@ -70,7 +70,7 @@ struct ThreadState {
   std::uint32_t committed_operation = 0;
   std::vector<GuardedRegisters> guarded;
   std::vector<std::pair<std::uintptr_t, std::uintptr_t>> accumulators;  // known ranges
-  bool fenced = false;  // warpgroup_arrive since the last plain write to accumulators
+  bool fenced = false;  // warpgroup_arrive since the last plain access to accumulators
   unsigned registers = 0;
 };
 

@@ -103,7 +103,7 @@ inline void check_uniform(const Warpgroup& group) {
     if (!fiber->nvidia.fenced)
       report_misuse("missing-fence",
                     "thread " + std::to_string(fiber->linear) +
-                        " issues wgmma on registers that plain code wrote since its last warpgroup_arrive",
+                        " issues wgmma on registers that plain code used since its last warpgroup_arrive",
                     own.line);
   }
 }
@@ -323,7 +323,8 @@ inline void check_register_access(Fiber& fiber, std::uintptr_t address, std::siz
                          " at {0} registers that the wgmma at {1} still uses; warpgroup_wait must come between the two",
                      {site, known.site});
   }
-  if (!write) return;
+  // Reads count as well (PTX ISA 9.7.15.7.1, "wgmma.fence": between a register access and a wgmma on the same registers)
+  if (!state.fenced) return;
   for (const auto& [begin, end] : state.accumulators)
     if (address < end && address + bytes > begin) state.fenced = false;
 }

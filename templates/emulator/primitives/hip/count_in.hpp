@@ -1,6 +1,6 @@
 TILEGEN_DEVICE u32 count_in(u32& counter, u32 last, int line = __builtin_LINE()) {
-  emulator::fence_device();
+  emulator::amd::fence_device();
   const u32 before = atomicInc(&counter, last, line);
-  emulator::fence_device();
+  emulator::amd::fence_device();
   return before;
 }
