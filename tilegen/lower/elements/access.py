@@ -12,8 +12,9 @@ from tilegen.inference.fragment import Fragment
 from tilegen.inference.loops import Access, Loop
 from tilegen.inference.vector_access import access_width
 from tilegen.ir import build
+from tilegen.ir.affine import interval
 from tilegen.ir.expressions import Expr, Load, Var
-from tilegen.ir.nodes import AtomicElement, AtomicOp, Buffer
+from tilegen.ir.nodes import AtomicElement, AtomicOp, Buffer, Let
 from tilegen.ir.traversal import children, rebuild, substitute
 from tilegen.ir.types import DType
 from tilegen.ir.walk import each_statement
@@ -82,6 +83,14 @@ class ElementAccess:
 
     def type_name(self, dtype: DType) -> str:
         return self.language.type_name(dtype)
+
+    def learn(self, let: Let) -> None:
+        """Between which values a name of the body stays, so that // and % of it need not mind negative ones."""
+        if let.var.dtype.is_integer:
+            self.known = {
+                **self.known,
+                let.var.name: interval(let.value, {**self.context.ranges, **self.known}),
+            }
 
     # ------------------------------------------------------------------------------------- expressions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilegen.diagnostics import ProgramError
 from tilegen.inference.loops import Access
@@ -15,7 +15,7 @@ from tilegen.ir.traversal import free_vars
 from tilegen.ir.walk import each_node, each_statement, loaded
 from tilegen.lower.elements.access import ElementAccess
 from tilegen.lower.elements.atomic import atomic_update
-from tilegen.lower.elements.named_parts import guarded, with_names
+from tilegen.lower.elements.named_parts import guarded, position_of, with_names
 from tilegen.lower.elements.packed import packed, packed_values, pair_name
 from tilegen.lower.elements.vectors import (
     Vectors,
@@ -30,6 +30,7 @@ from tilegen.lower.vocabulary.loops import note_variable
 from tilegen.model import build as c
 from tilegen.model.expressions import CExpr, Literal, Name, Operation, Reinterpret
 from tilegen.model.statements import AssignC, CStmt, Declare, ForC, IfC
+from tilegen.model.transform import rewritten_blocks
 
 
 def lower_elements(access: ElementAccess) -> list[CStmt]:
@@ -42,9 +43,36 @@ def lower_elements(access: ElementAccess) -> list[CStmt]:
         vectors = Vectors()
         load_vectors(access, vectors)
         name_targets(access, vectors)
-        body = [*vectors.loads, *_elements(access, vectors), *vectors.stores]
+        named = _named_for_all(access)
+        body = with_names([*named, *_elements_apart(access, vectors, named)])
     condition = c.conjunction(guard)
     return body if condition is None else guarded(condition, body)
+
+
+def _named_for_all(access: ElementAccess) -> list[Declare]:
+    """The positions that the body names and that are the same for all elements of a vector."""
+    private = private_names(access.loop.body)
+    lets = [statement for statement in access.loop.body if isinstance(statement, Let)]
+    found: dict[str, Declare] = {}
+    for let in lets:
+        made = {one.var.name for one in lets} - set(found)
+        if let.mutable or (private | made) & set(free_vars(let.value)):
+            continue
+        value = access.expression(let.value, Literal(0))
+        access.learn(let)
+        declared = Declare(access.type_name(let.var.dtype), let.var.name, value, const=True)
+        if position_of(declared) and value == access.expression(let.value, Name(access.element_variable)):
+            found[let.var.name] = declared
+    return list(found.values())
+
+
+def _elements_apart(access: ElementAccess, vectors: Vectors, named: Sequence[Declare]) -> list[CStmt]:
+    """Loads, elements and stores of vectors, without what is named for all of the elements."""
+    names = {one.name for one in named}
+    return rewritten_blocks(
+        [*vectors.loads, *_elements(access, vectors), *vectors.stores],
+        lambda block: [one for one in block if not (isinstance(one, Declare) and one.name in names)],
+    )
 
 
 def _loads_ahead(access: ElementAccess) -> bool:
@@ -193,6 +221,7 @@ def _statements(
                 out.append(Declare(name, var.name, access.expression(value, fine), const=not again))
                 if not mutable:
                     access.lets[var.name] = substitute(value, access.lets)
+                    access.learn(statement)
             case Assign(var, value):
                 out.append(AssignC(Name(var.name), access.expression(value, fine)))
             case If():

@@ -5,7 +5,8 @@ Indices are lowered with their names' values in place, so that all of their part
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 
 from tilegen.model.expressions import CExpr, Literal, Name, Operation
@@ -14,47 +15,53 @@ from tilegen.model.transform import rewritten, rewritten_statements
 from tilegen.model.walk import each_name, names
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A name, what it stands for, and the statement that says so."""
+
+    name: str
+    value: Operation
+    statement: Declare
+
+
 def with_names(body: Sequence[CStmt]) -> list[CStmt]:
     """The statements of a block, with the names that it declares in the place of their values behind them."""
     out = list(body)
-    for position, statement in enumerate(body):
-        if (value := _position(statement)) is not None and not _assigned(names(value), out[position + 1 :]):
-            named = Name(out[position].name)  # type: ignore[union-attr]
-            out[position + 1 :] = rewritten_statements(
-                out[position + 1 :],
-                lambda part, value=value, named=named: named if part == value else None,  # type: ignore[misc]
-            )
+    for position in range(len(out)):
+        if (named := position_of(out[position])) is not None:
+            behind = out[position + 1 :]
+            if not _assigned(names(named.value), behind):
+                out[position + 1 :] = rewritten_statements(behind, _said_by(named))
     return out
 
 
 def guarded(condition: CExpr, body: Sequence[CStmt]) -> list[CStmt]:
     """The statements under a condition; the positions that it speaks of too are named above it."""
-    leading = list(takewhile(lambda statement: _position(statement) is not None, body))
-    spoken: list[CStmt] = []
-    for statement in leading:
-        assert isinstance(statement, Declare)
-        said = rewritten(
-            condition,
-            lambda part, one=statement: Name(one.name) if part == one.value else None,  # type: ignore[misc]
-        )
-        if said == condition or set(each_name(statement.value)) & {
-            one.name for one in leading if one not in spoken and isinstance(one, Declare)
-        }:
-            continue
-        condition = said
-        spoken.append(statement)
-    return [*spoken, IfC(condition, tuple(statement for statement in body if statement not in spoken))]
+    leading = [named for named in takewhile(bool, map(position_of, body)) if named is not None]
+    spoken: list[Position] = []
+    for named in leading:
+        said = rewritten(condition, _said_by(named))
+        inside = {one.name for one in leading if one not in spoken}
+        if said != condition and not inside & set(each_name(named.value)):
+            condition = said
+            spoken.append(named)
+    above = [named.statement for named in spoken]
+    return [*above, IfC(condition, tuple(statement for statement in body if statement not in above))]
 
 
-def _position(statement: CStmt) -> CExpr | None:
-    """What a name stands for that is computed from other names alone; None for other statements."""
-    if (
-        not isinstance(statement, Declare)
-        or not statement.const
-        or not isinstance(statement.value, Operation)
-    ):
+def _said_by(named: Position) -> Callable[[CExpr], CExpr | None]:
+    """Puts the name in the place of its value."""
+    return lambda part: Name(named.name) if part == named.value else None
+
+
+def position_of(statement: CStmt) -> Position | None:
+    """The name that a statement gives to what is computed from other names alone; None for other statements."""
+    if not isinstance(statement, Declare) or not statement.const:
         return None
-    return statement.value if _arithmetic(statement.value) else None
+    value = statement.value
+    if not isinstance(value, Operation) or not _arithmetic(value):
+        return None
+    return Position(statement.name, value, statement)
 
 
 def _arithmetic(value: CExpr) -> bool:
