@@ -17,7 +17,7 @@ from tilegen.frontend import parse
 from tilegen.lower.kernel.unused_names import without_unused
 from tilegen.model import build as c
 from tilegen.model.expressions import Literal, Name
-from tilegen.model.statements import Declare, Expression, IfC, Scope
+from tilegen.model.statements import Comment, Declare, Expression, IfC, Scope
 
 SOURCE = """
 def {kernel}({a}, {b}, {bias}):
@@ -133,6 +133,16 @@ def test_unused_names_vanish_where_another_block_needs_theirs() -> None:
         declared,
     ]
     assert without_unused(body, ["x"]) == [body[0], Scope((other,)), *body[2:4]]
+
+
+def test_a_comment_goes_with_the_definition_that_it_quotes() -> None:
+    """Also where what stands behind the definition has no comment of its own."""
+    wait = Expression(c.call("wait", "full"))
+    body = [Comment("p.py:3  k = index[n]"), Declare("int", "k", Name("n"), const=True), wait]
+    assert without_unused(body, ["k"]) == [wait]
+    assert without_unused([*body, Expression(c.call("use", "k"))], ["k"])[:3] == body
+    other = [Comment("p.py:3  T.copy(A[k], a)"), *body[1:]]
+    assert without_unused(other, ["k"]) == [other[0], wait]
 
 
 def halves(A, B):  # type: ignore[no-untyped-def]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tilegen.ir.nodes import Kernel, Let, Persistent
+from tilegen.model.expressions import CExpr
 from tilegen.model.statements import Blank, Comment, CStmt, Declare, ForC, IfC, Scope, WhileC
 from tilegen.model.walk import names
 from tilegen.schedule.analysis import each_statement
@@ -32,16 +33,18 @@ def without_unused(body: Sequence[CStmt], candidates: Collection[str]) -> list[C
     needs."""
     kept: list[CStmt] = []  # from the last to the first: what only unused names mention is unused too
     mentioned: set[str] = set()
-    dropped = False  # what stands right behind, and what is behind it begins anew
+    dropped: list[str] = []  # the names that stood right behind
+    alone = False  # what is behind those begins anew
     for statement in reversed(body):
         match statement:
             case Declare(name=name, value=value, structured=()) if (
                 name in candidates and name not in mentioned and value is not None
             ):
-                dropped = dropped or not kept or isinstance(kept[-1], Blank | Comment)
+                dropped.append(name)
+                alone = alone or not kept or isinstance(kept[-1], Blank | Comment)
                 continue
-            case Comment() if dropped:
-                dropped = False
+            case Comment(text) if alone or any(_quotes(text, name) for name in dropped):
+                dropped, alone = [], False
                 continue
             case ForC() | WhileC() | Scope():
                 statement = replace(statement, body=tuple(without_unused(statement.body, candidates)))
@@ -53,7 +56,12 @@ def without_unused(body: Sequence[CStmt], candidates: Collection[str]) -> list[C
                 statement = replace(statement, then=inner[0], otherwise=inner[1])
             case _:
                 pass
-        dropped = False
+        dropped, alone = [], False
         kept.append(statement)
         mentioned.update(names(statement))
     return kept[::-1]
+
+
+def _quotes(text: str | tuple[str | CExpr, ...], name: str) -> bool:
+    """Whether a comment quotes the definition of a name."""
+    return isinstance(text, str) and f"  {name} = " in text
