@@ -45,4 +45,5 @@ def read(error: ProgramError) -> Fault:
     assert f"{error.location.file}:{error.location.line}:" in rows[1]
     assert rows[quotes[0] - 1].lstrip().startswith(str(error.location.line))
     remedy = next((row.partition("= help: ")[2] for row in rows if "= help: " in row), "")
+    assert remedy, f"no remedy is proposed: {error.message}"
     return Fault(lines[0].strip(), underlined, error.message, remedy, [line.strip() for line in lines[1:]])

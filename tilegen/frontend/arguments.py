@@ -212,7 +212,7 @@ def declare_scalar(context: Context, name: str, dtype: DType, node: ast.stmt | a
     if name in context.fixed_parameters:
         value = context.fixed_parameters[name]
         if not is_number(value):
-            context.fail(node, f"{name} is declared as {dtype}, but is given {value!r}")
+            context.fail(node, f"{name} is declared as {dtype}, but is given {value!r}", "pass a number")
         context.frames[0].scopes[0][name] = build.const(value, dtype)
         return
     var = Var(context.names.unique(name), dtype, "scalar", context.location(node))

@@ -64,7 +64,11 @@ def _assign_target(context: Context, node: ast.stmt, target: ast.expr, value: ob
         case ast.Subscript():
             _assign_element(context, node, target, value)
         case _:
-            context.fail(target, "attributes cannot be assigned in a tile program")
+            context.fail(
+                target,
+                "attributes cannot be assigned in a tile program",
+                "keep the value under a name of its own",
+            )
 
 
 def _named(context: Context, name: str, value: object) -> object:
@@ -82,7 +86,9 @@ def bind_starred(context: Context, target: ast.expr, targets: Sequence[ast.expr]
     position = next(i for i, item in enumerate(targets) if isinstance(item, ast.Starred))
     after = len(targets) - position - 1
     if len(items) < position + after:
-        context.fail(target, f"at least {position + after} values are needed, not {len(items)}")
+        context.fail(
+            target, f"at least {position + after} values are needed, not {len(items)}", "bind fewer names"
+        )
     starred = cast(ast.Starred, targets[position])
     for inner, item in zip(targets[:position], items, strict=False):
         bind_target(context, inner, item)
@@ -132,14 +138,22 @@ def _assign_element(context: Context, node: ast.stmt, target: ast.Subscript, val
         return
     if isinstance(container, Var) and container.name in context.mutable:
         if context.evaluate(target.slice) != 0:
-            context.fail(target, "a scalar variable has the single element [0]")
+            context.fail(
+                target,
+                "a scalar variable has the single element [0]",
+                "leave the index out, or allocate T.alloc_local((n,), dtype)",
+            )
         assign_variable(context, container, context.expression(value, target), node)
         return
     if is_tile_value(container):
         context.fail(target, "this value cannot be assigned by element", "assign to an element of a buffer")
     index = context.evaluate(target.slice)
     if holds_tile_value(index) and not isinstance(container, dict):
-        context.fail(target.slice, "a Python container is indexed with a value that only the kernel knows")
+        context.fail(
+            target.slice,
+            "a Python container is indexed with a value that only the kernel knows",
+            "index by Python integers, as T.unroll counts, or keep the values in T.alloc_local",
+        )
     if context.tile_depth and context.inside_kernel:
         context.fail(
             target,
@@ -151,7 +165,9 @@ def _assign_element(context: Context, node: ast.stmt, target: ast.Subscript, val
 
 def execute_annotated(context: Context, node: ast.AnnAssign) -> None:
     if not isinstance(node.target, ast.Name):
-        context.fail(node.target, "only a name can be annotated")
+        context.fail(
+            node.target, "only a name can be annotated", "annotate the argument: A: T.Tensor(shape, dtype)"
+        )
     name = node.target.id
     annotation = _annotation(context, node.annotation)
     if isinstance(annotation, str):
@@ -176,7 +192,11 @@ def evaluate_text(context: Context, text: str, at: ast.expr) -> object:
     try:
         parsed = ast.parse(text, mode="eval").body
     except SyntaxError:
-        context.fail(at, f"the annotation {text!r} is no expression")
+        context.fail(
+            at,
+            f"the annotation {text!r} is no expression",
+            "write T.Tensor(shape, dtype), or a dtype for a number",
+        )
     for inner in ast.walk(parsed):
         ast.copy_location(inner, at)
     return _annotation(context, parsed)
@@ -214,4 +234,8 @@ def execute_augmented(context: Context, node: ast.AugAssign) -> None:
             value = binary_operation(context, node, node.op, old, context.evaluate(node.value), target)
             _assign_element(context, node, target, value)
         case _:
-            context.fail(node.target, "attributes cannot be assigned in a tile program")
+            context.fail(
+                node.target,
+                "attributes cannot be assigned in a tile program",
+                "keep the value under a name of its own",
+            )

@@ -57,10 +57,14 @@ class WordCall:
         """
         value = self.arguments[name]
         if isinstance(value, bool) and bool not in (kinds if isinstance(kinds, tuple) else (kinds,)):
-            self.fail(name, f"{name} of T.{self.word} is {meaning}, not {value}")
+            self.fail(name, f"{name} of T.{self.word} is {meaning}, not {value}", f"give {meaning}")
         if not isinstance(value, kinds):
             shown = "a value that only the kernel knows" if is_tile_value(value) else repr(value)
-            self.fail(name, f"{name} of T.{self.word} is {meaning}, not {shown}", fixing_remedy(value))
+            self.fail(
+                name,
+                f"{name} of T.{self.word} is {meaning}, not {shown}",
+                fixing_remedy(value) or f"give {meaning}",
+            )
         return value
 
     def fail(self, name: str, message: str, remedy: str = "") -> NoReturn:
@@ -115,7 +119,7 @@ def call(context: Context, node: ast.Call) -> object:
         case LocalFunction():
             return inline(context, node, function, *_arguments(context, node))
     if is_tile_value(function):
-        context.fail(node.func, "a tile value cannot be called")
+        context.fail(node.func, "a tile value cannot be called", "index it with [ ]")
     return _python_call(context, node, cast(Callable[..., Any], function))
 
 
@@ -271,9 +275,11 @@ def _python_call(context: Context, node: ast.Call, function: Callable[..., Any])
     try:
         return resolve(context, function(*positional, **keywords))
     except TilegenError as error:
-        context.fail(node, str(error))
+        message, _, remedy = str(error).partition("\n  remedy: ")
+        context.fail(node, message, remedy or "check what it is given")
     except Exception as error:
-        context.fail(node, f"Python raises {type(error).__name__} here: {error}")
+        raised = f"Python raises {type(error).__name__} here: {error}"
+        context.fail(node, raised, "Python computes this when text is generated: check what goes into it")
 
 
 def _twin(name: str) -> str:

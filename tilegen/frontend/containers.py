@@ -21,7 +21,11 @@ def python(context: Context, node: ast.expr, function: Callable[..., Any], *argu
     try:
         return resolve(context, function(*arguments))
     except Exception as error:
-        context.fail(node, f"Python raises {type(error).__name__} here: {error}")
+        context.fail(
+            node,
+            f"Python raises {type(error).__name__} here: {error}",
+            "Python computes this when text is generated: check what goes into it",
+        )
 
 
 def evaluate_subscript(context: Context, node: ast.Subscript) -> object:
@@ -35,7 +39,11 @@ def evaluate_subscript(context: Context, node: ast.Subscript) -> object:
             )
         case Var(name=name) if name in context.mutable:
             if context.evaluate(node.slice) != 0:
-                context.fail(node, "a scalar variable has the single element [0]")
+                context.fail(
+                    node,
+                    "a scalar variable has the single element [0]",
+                    "leave the index out, or allocate T.alloc_local((n,), dtype)",
+                )
             return value
         case Load(buffer=buffer):
             context.fail(
@@ -44,7 +52,7 @@ def evaluate_subscript(context: Context, node: ast.Subscript) -> object:
                 f"index {buffer.name} once, with all axes",
             )
     if is_expr(value):
-        context.fail(node, "a scalar cannot be indexed")
+        context.fail(node, "a scalar cannot be indexed", "index the tile or tensor that it comes from")
     index = _python_index(context, node.slice)
     if operation_name(value) == "Tensor":
         return _tensor_declaration(context, node, index)
@@ -82,7 +90,7 @@ def items_of(context: Context, nodes: Iterable[ast.expr]) -> list[object]:
         if isinstance(node, ast.Starred):
             value = context.evaluate(node.value)
             if is_tile_value(value):
-                context.fail(node, "only Python sequences can be unpacked")
+                context.fail(node, "only Python sequences can be unpacked", "pass its elements one by one")
             values.extend(cast(Iterable[object], python(context, node, list, value)))
         else:
             values.append(context.evaluate(node))
@@ -120,7 +128,11 @@ def evaluate_string(context: Context, node: ast.JoinedStr) -> object:
         if isinstance(part, ast.FormattedValue):
             value = context.evaluate(part.value)
             if holds_tile_value(value):
-                context.fail(part.value, "a string cannot hold a value that only the kernel knows")
+                context.fail(
+                    part.value,
+                    "a string cannot hold a value that only the kernel knows",
+                    "it may hold what is known when text is generated: shapes, types, Python numbers",
+                )
             convert: Callable[[object], object] = _CONVERSIONS.get(chr(part.conversion % 256), lambda x: x)
             form = context.evaluate(part.format_spec) if part.format_spec else ""
             pieces.append(format(convert(value), cast(str, form)))
@@ -212,14 +224,14 @@ def bind_target(context: Context, target: ast.expr, value: object) -> None:
             for inner, item in zip(targets, values, strict=True):
                 bind_target(context, inner, item)
         case _:
-            context.fail(target, "only names can be bound here")
+            context.fail(target, "only names can be bound here", "bind a name, and store it in the next line")
 
 
 def unpack(context: Context, target: ast.expr, value: object, count: int) -> list[object]:
     """The `count` items of a Python sequence."""
     if is_tile_value(value):
-        context.fail(target, "a single value of the kernel cannot be unpacked")
+        context.fail(target, "a single value of the kernel cannot be unpacked", "bind it to one name")
     items = cast(list[object], python(context, target, list, value))
     if len(items) != count:
-        context.fail(target, f"{count} names are bound to {len(items)} values")
+        context.fail(target, f"{count} names are bound to {len(items)} values", f"bind {len(items)} names")
     return items

@@ -74,7 +74,11 @@ def evaluate(context: Context, node: ast.expr) -> object:
     handler = _HANDLERS.get(type(node))
     if handler is None:
         kind = type(node).__name__
-        context.fail(node, f"{_SPOKEN.get(kind, kind)} cannot be used in a tile program")
+        context.fail(
+            node,
+            f"{_SPOKEN.get(kind, kind)} cannot be used in a tile program",
+            "compute it in Python, outside of the program",
+        )
     return handler(context, node)
 
 
@@ -104,7 +108,9 @@ def to_expression(context: Context, value: object, node: ast.expr) -> Expr:
                 f"a slice of {buffer.name} stands where a single value is needed",
                 "index every axis with a scalar, or use T.copy for whole tiles",
             )
-    context.fail(node, f"a scalar is needed here, not {_describe(value)}")
+    context.fail(
+        node, f"a scalar is needed here, not {_describe(value)}", "give a number, or a value of the kernel"
+    )
 
 
 def _describe(value: object) -> str:
@@ -157,7 +163,11 @@ def _attribute(context: Context, node: ast.Attribute) -> object:
         case Buffer():
             return _buffer_attribute(context, node, value)
         case BufferSlice():
-            context.fail(node, f"a slice of {value.buffer.name} has no attribute {name}")
+            context.fail(
+                node,
+                f"a slice of {value.buffer.name} has no attribute {name}",
+                f"ask {value.buffer.name} itself",
+            )
     if is_expr(value):
         if name == "dtype":
             return value.dtype
@@ -250,7 +260,7 @@ def arithmetic(context: Context, symbol: str, a: Expr, b: Expr, node: ast.expr) 
     if symbol == "%" and floating:
         context.fail(node, "% needs integers", "write x - T.floor(x / y) * y")
     if symbol in ("//", "%", "/") and isinstance(b, Const) and not floating and b.value == 0:
-        context.fail(node, "an integer is divided by 0")
+        context.fail(node, "an integer is divided by 0", "check the parameter that the divisor comes from")
     return build.binary(cast(BinaryOp, symbol), a, b, location)
 
 
@@ -267,7 +277,7 @@ def _unary(context: Context, node: ast.UnaryOp) -> object:
             return build.logical_not(to_condition(context, operand, node.operand), location)
         case ast.Invert():
             if operand.dtype.is_float:
-                context.fail(node, f"~ needs an integer, not {operand.dtype}")
+                context.fail(node, f"~ needs an integer, not {operand.dtype}", "of a condition, write not")
             return build.invert(operand, location)
     return operand
 

@@ -92,9 +92,13 @@ def _bound(context: Context, node: ast.expr) -> Expr:
     value = context.evaluate(node)
     bound = context.expression(value, node)
     if bound.dtype.is_float:
-        context.fail(node, f"a slice's bounds are integers, not {bound.dtype}")
+        context.fail(node, f"a slice's bounds are integers, not {bound.dtype}", "cast it: T.cast(x, T.int32)")
     if isinstance(bound, Const) and bound.value < 0:
-        context.fail(node, "a slice's bounds count from 0; negative ones do not wrap around")
+        context.fail(
+            node,
+            "a slice's bounds count from 0; negative ones do not wrap around",
+            "count from the extent: x[n - 8 : n]",
+        )
     return bound
 
 

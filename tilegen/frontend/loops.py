@@ -41,7 +41,11 @@ def _targets(context: Context, node: ast.For, loop: Loop) -> list[ast.Name]:
     items = node.target.elts if isinstance(node.target, ast.Tuple | ast.List) else [node.target]
     names = [item for item in items if isinstance(item, ast.Name)]
     if len(names) != len(items):
-        context.fail(node.target, "the variables of a loop of the kernel are plain names")
+        context.fail(
+            node.target,
+            "the variables of a loop of the kernel are plain names",
+            "bind a name, and store it in the body",
+        )
     count = len(loop.extents) or 1
     if len(names) != count:
         variables = f"{len(names)} variable{'s' if len(names) > 1 else ''}"

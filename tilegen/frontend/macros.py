@@ -183,7 +183,11 @@ def _bind(
     if spec.vararg is not None:
         bound[spec.vararg.arg] = tuple(extra)
     elif extra:
-        context.fail(node, f"{function.name} takes {len(names)} arguments, not {len(positional)}")
+        context.fail(
+            node,
+            f"{function.name} takes {len(names)} arguments, not {len(positional)}",
+            "pass as many as it names",
+        )
     keyword_names = [argument.arg for argument in spec.kwonlyargs]
     rest: dict[str, object] = {}
     for name, value in keywords.items():
@@ -200,7 +204,11 @@ def _bind(
     for name in (*names, *keyword_names):
         if name not in bound:
             if name not in defaults and name not in function.keyword_defaults:
-                context.fail(node, f"{function.name} is called without a value for {name}")
+                context.fail(
+                    node,
+                    f"{function.name} is called without a value for {name}",
+                    f"pass {name}=…, or give it a default",
+                )
             bound[name] = defaults.get(name, function.keyword_defaults.get(name))
     return bound
 

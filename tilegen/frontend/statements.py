@@ -88,14 +88,16 @@ def _assert(context: Context, node: ast.Assert) -> None:
         )
     if not value:
         reason = "" if node.msg is None else f": {context.evaluate(node.msg)}"
-        context.fail(node, f"the assertion does not hold{reason}")
+        context.fail(node, f"the assertion does not hold{reason}", "change the parameters that it speaks of")
 
 
 def _raise(context: Context, node: ast.Raise) -> None:
     if context.tile_depth:
         context.fail(node, "a kernel cannot raise", "raise only under conditions of Python values")
     error = None if node.exc is None else context.evaluate(node.exc)
-    context.fail(node, f"the program raises {type(error).__name__}: {error}")
+    context.fail(
+        node, f"the program raises {type(error).__name__}: {error}", "change the parameters that lead here"
+    )
 
 
 def _import(context: Context, node: ast.Import | ast.ImportFrom) -> None:
@@ -104,7 +106,7 @@ def _import(context: Context, node: ast.Import | ast.ImportFrom) -> None:
     try:
         exec(compile(module, context.frame.source.file, "exec"), names)  # the user's own import statement
     except ImportError as error:
-        context.fail(node, f"the import fails: {error}")
+        context.fail(node, f"the import fails: {error}", "install the module, or leave the import out")
     names.pop("__builtins__", None)
     for name, value in names.items():
         context.bind(name, value)
@@ -114,7 +116,11 @@ def _function(context: Context, node: ast.FunctionDef) -> None:
     for decorator in node.decorator_list:
         value = context.evaluate(decorator)
         if getattr(value, "__name__", "") != "macro":
-            context.fail(decorator, "inside a tile program only @T.macro can decorate a function")
+            context.fail(
+                decorator,
+                "inside a tile program only @T.macro can decorate a function",
+                "leave the decorator out, or move the function out of the program",
+            )
     for inner in ast.walk(node):
         if isinstance(inner, ast.Yield | ast.YieldFrom | ast.Await):
             context.fail(inner, "a function that yields cannot be inlined", "return a tuple or a list")
@@ -162,7 +168,11 @@ def _while(context: Context, node: ast.While) -> None:
             return
         if _run_iteration(context, node.body):
             return
-    context.fail(node, f"this loop runs more than {_GENERATION_LIMIT} times at generation time")
+    context.fail(
+        node,
+        f"this loop runs more than {_GENERATION_LIMIT} times at generation time",
+        "for a loop of the kernel write T.serial(n)",
+    )
 
 
 def _for(context: Context, node: ast.For) -> None:

@@ -180,7 +180,7 @@ def infinity(dtype: Any = float32) -> float:
     """
     kind = as_dtype(dtype)
     if not kind.is_float or kind.name in _WITHOUT_INFINITY:
-        raise TilegenError(f"{kind} has no infinity; T.max_value({kind}) is its largest value")
+        raise TilegenError(f"{kind} has no infinity\n  remedy: T.max_value({kind}) is its largest value")
     return math.inf
 
 

@@ -54,7 +54,11 @@ def _fragments(call: WordCall) -> tuple[Any, ...]:
     value = call.arguments["fragments"]
     found = tuple(value) if isinstance(value, tuple | list) else (value,)
     if not found or len(set(map(id, found))) < len(found):
-        call.fail("fragments", "T.sum_blocks adds up different fragments, at least one of them")
+        call.fail(
+            "fragments",
+            "T.sum_blocks adds up different fragments, at least one of them",
+            "name each accumulator once",
+        )
     return found
 
 
@@ -74,7 +78,11 @@ def _whole(call: WordCall, value: object) -> Region:
             "pass what T.alloc_fragment made, such as a gemm's accumulators",
         )
     if value.dtype.bits < 8 or value.dtype == bool_:
-        call.fail("fragments", f"T.sum_blocks adds up numbers; {value.name} holds {value.dtype.name}")
+        call.fail(
+            "fragments",
+            f"T.sum_blocks adds up numbers; {value.name} holds {value.dtype.name}",
+            "cast it to a fragment of integers first",
+        )
     if value.dtype.kind == "float" and value.dtype.bits < 16:
         call.fail(
             "fragments",

@@ -40,7 +40,9 @@ def _max(context: Context, node: ast.Call, values: list[object]) -> object:
 @replaces(builtins.sum)
 def _sum(context: Context, node: ast.Call, values: list[object]) -> object:
     if len(values) != 1:
-        context.fail(node, "sum of tile values takes one sequence")
+        context.fail(
+            node, "sum of tile values takes one sequence", "write sum([a, b, c]), or T.reduce_sum for a tile"
+        )
     return _fold(context, node, values, "+")
 
 
@@ -71,5 +73,7 @@ def _len(context: Context, node: ast.Call, values: list[object]) -> object:
         extent = value.shape[0]
         return int(extent.value) if isinstance(extent, Const) else extent
     if is_tile_value(value):
-        context.fail(node, "this tile value has no length")
+        context.fail(
+            node, "this tile value has no length", "tiles and tensors have: len(tile) is tile.shape[0]"
+        )
     return len(cast(Sequence[object], value))

@@ -63,10 +63,14 @@ def _kernel(call: WordCall) -> object:
         extents.append(expr)
     persistent = call.arguments["persistent"]
     if persistent not in (True, False, None):
-        call.fail("persistent", "persistent is True, False or None")
+        call.fail("persistent", "persistent is True, False or None", "None leaves it to the schedule")
     blocks = call.arguments["min_blocks"]
     if blocks is not None and (isinstance(blocks, bool) or not isinstance(blocks, int) or blocks < 1):
-        call.fail("min_blocks", f"min_blocks is a Python integer from 1 on, or None, not {blocks!r}")
+        call.fail(
+            "min_blocks",
+            f"min_blocks is a Python integer from 1 on, or None, not {blocks!r}",
+            "None leaves it to the schedule",
+        )
     return KernelLaunch(tuple(extents), _threads(call), persistent, _cluster(call, len(extents)), blocks)
 
 
@@ -91,9 +95,17 @@ def _cluster(call: WordCall, rank: int) -> tuple[int, int, int]:
         [dims] if isinstance(dims, int) else list(dims) if isinstance(dims, Iterable) else [None]
     )
     if not all(isinstance(item, int) and item > 0 for item in items):
-        call.fail("cluster_dims", f"cluster_dims holds positive integers, one a grid axis, not {dims!r}")
+        call.fail(
+            "cluster_dims",
+            f"cluster_dims holds positive integers, one a grid axis, not {dims!r}",
+            "write cluster_dims=(2, 1), say, for pairs along the first axis",
+        )
     if len(items) > 3 or any(item != 1 for item in items[rank:]):
-        call.fail("cluster_dims", f"cluster_dims has {len(items)} extents, but the grid has {rank} axes")
+        call.fail(
+            "cluster_dims",
+            f"cluster_dims has {len(items)} extents, but the grid has {rank} axes",
+            "give one extent a grid axis",
+        )
     x, y, z = [*items, 1, 1][:3]
     return int(x), int(y), int(z)
 
@@ -145,7 +157,11 @@ def _extent(call: WordCall, item: object, items: Sequence[object]) -> Expr:
             fixing_remedy(*items, otherwise="use a Python integer, such as a parameter of the program"),
         )
     if not is_number(item) or int(item) != item or item <= 0:
-        call.fail("shape", f"the shape of a tile holds positive integers, not {item!r}")
+        call.fail(
+            "shape",
+            f"the shape of a tile holds positive integers, not {item!r}",
+            "check the parameter that it comes from",
+        )
     return number_to_const(item if isinstance(item, NamedInt) else int(item), call.location)
 
 
@@ -172,9 +188,17 @@ def _use_swizzle(call: WordCall) -> None:
     panel = call.python("panel_size", int, "a positive integer")
     order = call.arguments["order"]
     if panel <= 0:
-        call.fail("panel_size", f"panel_size of T.use_swizzle is a positive integer, not {panel}")
+        call.fail(
+            "panel_size",
+            f"panel_size of T.use_swizzle is a positive integer, not {panel}",
+            "8 rows of tiles are a good start",
+        )
     if order not in ("row", "column", "col"):
-        call.fail("order", f"order of T.use_swizzle is 'row' or 'column', not {order!r}")
+        call.fail(
+            "order",
+            f"order of T.use_swizzle is 'row' or 'column', not {order!r}",
+            "'row' walks panels of rows",
+        )
     if not call.python("enable", (bool, int), "True or False"):
         return
     state = _kernel_state(call)
@@ -250,7 +274,9 @@ def _block(call: WordCall) -> object:
     dim = call.python("dim", int, "0, 1 or 2")
     block_vars = _kernel_state(call).block_vars
     if not 0 <= dim < 3:
-        call.fail("dim", f"dim of T.get_block_binding is 0, 1 or 2, not {dim}")
+        call.fail(
+            "dim", f"dim of T.get_block_binding is 0, 1 or 2, not {dim}", "a grid has three axes at most"
+        )
     return block_vars[dim] if dim < len(block_vars) else build.const(0)
 
 

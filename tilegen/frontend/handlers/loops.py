@@ -23,7 +23,9 @@ def _integer(context: Context, value: object, node: ast.expr, what: str) -> Expr
         context.fail(node, f"{what} is an integer, not {expr.dtype}", "T.ceildiv(a, b) divides upwards")
     if isinstance(expr, Const) and abs(expr.value) > LARGEST_EXTENT:
         context.fail(
-            node, f"{what} of {expr.value:,} is beyond a kernel's 32-bit indices ({LARGEST_EXTENT:,})"
+            node,
+            f"{what} of {expr.value:,} is beyond a kernel's 32-bit indices ({LARGEST_EXTENT:,})",
+            "split it among more blocks, or two loops",
         )
     return expr
 
@@ -46,7 +48,11 @@ def _kind(word: str) -> Literal["serial", "unroll"]:
 
 def _step(context: Context, step: Expr, node: ast.expr) -> Expr:
     if not isinstance(step, Const) or step.value <= 0:
-        context.fail(node, "the step of a loop of the kernel is a positive Python integer")
+        context.fail(
+            node,
+            "the step of a loop of the kernel is a positive Python integer",
+            "count upwards, and compute what falls: stop - 1 - i",
+        )
     return step
 
 
@@ -67,7 +73,7 @@ def _serial(call: WordCall) -> object:
 def _parallel(call: WordCall) -> object:
     extents = call.arguments["extents"]
     if not extents:
-        call.fail("extents", f"T.{call.word} needs at least one extent")
+        call.fail("extents", f"T.{call.word} needs at least one extent", f"write T.{call.word}(n)")
     nodes = call.node.args if len(call.node.args) == len(extents) else [call.node] * len(extents)
     exprs = tuple(
         _integer(call.context, extent, node, f"an extent of T.{call.word}")
@@ -75,7 +81,11 @@ def _parallel(call: WordCall) -> object:
     )
     for expr, node in zip(exprs, nodes, strict=True):
         if isinstance(expr, Const) and expr.value <= 0:
-            call.context.fail(node, f"an extent of T.{call.word} is positive, not {expr.value}")
+            call.context.fail(
+                node,
+                f"an extent of T.{call.word} is positive, not {expr.value}",
+                "check the shape or parameter that it comes from",
+            )
     return Loop(call.word, "parallel" if call.word == "Parallel" else "grid", exprs)
 
 
@@ -89,7 +99,11 @@ def _pipelined(call: WordCall) -> object:
         last = _integer(context, call.arguments["stop"], call.node_of("stop"), "a loop's bound")
     stages = call.arguments["num_stages"]
     if stages is not None and call.python("num_stages", int, "a Python integer, 0 or more") < 0:
-        call.fail("num_stages", f"num_stages of T.Pipelined is 0 or more, not {stages}")
+        call.fail(
+            "num_stages",
+            f"num_stages of T.Pipelined is 0 or more, not {stages}",
+            "0 and 1 load nothing ahead, None leaves the number to the schedule",
+        )
     order, stage = _schedule(call, "order"), _schedule(call, "stage")
     if order is not None and stage is not None and len(order) != len(stage):
         call.fail(
@@ -106,7 +120,11 @@ def _schedule(call: WordCall, name: str) -> tuple[int, ...] | None:
     if value is None or value == []:
         return None
     if not isinstance(value, tuple | list) or not all(isinstance(item, int) for item in value):
-        call.fail(name, f"{name} of T.Pipelined is a list of integers, one a statement of the body")
+        call.fail(
+            name,
+            f"{name} of T.Pipelined is a list of integers, one a statement of the body",
+            "leave it out: the schedule orders the loop itself",
+        )
     return tuple(int(item) for item in value)
 
 
@@ -118,7 +136,11 @@ def _persistent(call: WordCall) -> object:
     assert state is not None
     domain = call.arguments["domain"]
     if is_tile_value(domain) or not isinstance(domain, tuple | list) or not 1 <= len(domain) <= 3:
-        call.fail("domain", "the domain of T.Persistent is a list of one to three extents")
+        call.fail(
+            "domain",
+            "the domain of T.Persistent is a list of one to three extents",
+            "write T.Persistent((rows, columns), wave_size, index)",
+        )
     extents = tuple(
         _integer(context, item, call.node_of("domain"), "an extent of the domain") for item in domain
     )
@@ -142,6 +164,10 @@ def _persistent(call: WordCall) -> object:
     group = call.arguments["group_size"]
     if group is not None:
         if call.python("group_size", int, "a positive integer") <= 0 or state.rasterisation is not None:
-            call.fail("group_size", "group_size is a positive integer, and excludes T.use_swizzle")
+            call.fail(
+                "group_size",
+                "group_size is a positive integer, and excludes T.use_swizzle",
+                "give one of the two",
+            )
         state.rasterisation = Rasterisation(int(group), "row", call.location)
     return Loop("Persistent", "persistent", extents)

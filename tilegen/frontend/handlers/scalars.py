@@ -24,7 +24,7 @@ def _by_python(call: WordCall, function: Callable[..., Any], *names: str) -> Any
     try:
         return function(*values)
     except (ArithmeticError, ValueError) as error:
-        call.fail(names[0], f"T.{call.word}: {error}")
+        call.fail(names[0], f"T.{call.word}: {error}", "check the numbers that it is given")
 
 
 def _floating(call: WordCall, name: str) -> Expr:
@@ -98,9 +98,15 @@ def _ceildiv(call: WordCall) -> object:
         return a // b if a % b == 0 else (a + b - 1) // b  # the same, and says how it was computed
     left, right = call.scalar("a"), call.scalar("b")
     if left.dtype.is_float or right.dtype.is_float:
-        call.fail("a" if left.dtype.is_float else "b", "T.ceildiv divides integers")
+        call.fail(
+            "a" if left.dtype.is_float else "b", "T.ceildiv divides integers", "cast it: T.cast(x, T.int32)"
+        )
     if isinstance(right, Const) and right.value <= 0:
-        call.fail("b", f"T.ceildiv divides by a positive integer, not {right.value}")
+        call.fail(
+            "b",
+            f"T.ceildiv divides by a positive integer, not {right.value}",
+            "check the parameter that it comes from",
+        )
     return build.ceildiv(left, right)
 
 
@@ -108,7 +114,11 @@ def _ceildiv(call: WordCall) -> object:
 def _extreme(call: WordCall) -> object:
     values = call.arguments["values"]
     if len(values) < 2:
-        call.fail("values", f"T.{call.word} compares two or more values")
+        call.fail(
+            "values",
+            f"T.{call.word} compares two or more values",
+            f"T.{call.word}(a, b); of a tile, T.reduce_{call.word} takes it along an axis",
+        )
     if all(is_number(value) for value in values):
         return max(values) if call.word == "max" else min(values)
     nodes = call.node.args if len(call.node.args) == len(values) else [call.node] * len(values)
@@ -164,7 +174,8 @@ def _limit(call: WordCall) -> object:
     try:
         return build.const(getattr(scalars, call.word)(dtype), dtype, call.location)
     except TilegenError as error:
-        call.fail("dtype", str(error))
+        message, _, remedy = str(error).partition("\n  remedy: ")
+        call.fail("dtype", message, remedy or "give a dtype of numbers")
 
 
 _INFIX = {

@@ -25,7 +25,11 @@ def _tensor(call: WordCall) -> object:
     strides = None if call.arguments["strides"] is None else _items(call, "strides")
     shape = _items(call, "shape")
     if strides is not None and len(strides) != len(shape):
-        call.fail("strides", f"{len(strides)} strides are given for a tensor of rank {len(shape)}")
+        call.fail(
+            "strides",
+            f"{len(strides)} strides are given for a tensor of rank {len(shape)}",
+            "give one stride an axis, in elements",
+        )
     return TensorDeclaration(shape, call.arguments["dtype"], strides, call.location)
 
 
@@ -51,7 +55,7 @@ def _const(call: WordCall) -> object:
 def _dynamic(call: WordCall) -> object:
     name = call.python("name", str, "a string")
     if not name.isidentifier():
-        call.fail("name", f"{name!r} is not an identifier")
+        call.fail("name", f"{name!r} is not an identifier", "use letters, digits and _")
     dtype = dtype_argument(call.context, call.arguments["dtype"], call.node_of("dtype"))
     return named_extent(call.context, name, "", dtype)
 

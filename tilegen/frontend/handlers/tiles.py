@@ -102,7 +102,11 @@ def _gemm(call: WordCall) -> None:
             "T.GemmWarpPolicy.Square, .FullRow, .FullCol or .SlicedK",
         )
     if call.arguments["k_pack"] not in (1, 2):
-        call.fail("k_pack", f"k_pack of T.gemm is 1 or 2, not {call.arguments['k_pack']!r}")
+        call.fail(
+            "k_pack",
+            f"k_pack of T.gemm is 1 or 2, not {call.arguments['k_pack']!r}",
+            "leave it out: the schedule packs as the instruction asks",
+        )
     flags = [bool(call.python(name, (bool, int), "True or False")) for name in _GEMM_FLAGS]
     regions = [tile(call, name) for name in ("A", "B", "C")]
     for name, region in zip(("A", "B", "C"), regions, strict=True):
