@@ -39,6 +39,7 @@ def declare_tensor(
         raise ProgramError(
             location,
             f"{name} is declared twice",
+            remedy="leave one of the two out",
             related=[(context.tensors[name].location, "the first declaration")],
         )
     ir_name = context.names.unique(name)  # before the extents take names

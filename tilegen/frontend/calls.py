@@ -130,7 +130,9 @@ def _arguments(context: Context, node: ast.Call) -> tuple[list[object], dict[str
         if isinstance(argument, ast.Starred):
             value = context.evaluate(argument.value)
             if is_tile_value(value):
-                context.fail(argument, "only Python sequences can be unpacked")
+                context.fail(
+                    argument, "only Python sequences can be unpacked", "pass its elements one by one"
+                )
             positional.extend(cast(tuple[object, ...], value))
         else:
             positional.append(context.evaluate(argument))
@@ -212,14 +214,14 @@ def _cast_call(context: Context, node: ast.Call, dtype: DType) -> Expr:
     """`T.float32(x)`."""
     positional, keywords = _arguments(context, node)
     if len(positional) != 1 or keywords:
-        context.fail(node, f"T.{dtype} converts one value")
+        context.fail(node, f"T.{dtype} converts one value", f"write T.{dtype}(x)")
     return build.cast(context.expression(positional[0], node.args[0]), dtype, context.location(node))
 
 
 def _astype(context: Context, node: ast.Call, receiver: Expr) -> Expr:
     positional, keywords = _arguments(context, node)
     if len(positional) != 1 or keywords:
-        context.fail(node, "astype takes one dtype")
+        context.fail(node, "astype takes one dtype", "write x.astype(T.float16)")
     return build.cast(receiver, dtype_argument(context, positional[0], node.args[0]), context.location(node))
 
 

@@ -209,7 +209,9 @@ def _decided(context: Context, node: ast.expr) -> bool:
     value = context.evaluate(node)
     if is_tile_value(value):
         context.fail(
-            node, "this condition is only known to the kernel, but a comprehension runs at generation time"
+            node,
+            "this condition is only known to the kernel, but a comprehension runs at generation time",
+            "write T.if_then_else(condition, a, b) for the element",
         )
     return bool(value)
 

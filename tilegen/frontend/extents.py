@@ -74,7 +74,11 @@ def extent_expression(context: Context, item: object, location: Location) -> Exp
         )
     if is_number(item):
         if int(item) != item or item < 0:
-            raise ProgramError(location, f"{item} is not an extent; extents are non-negative integers")
+            raise ProgramError(
+                location,
+                f"{item} is not an extent; extents are non-negative integers",
+                remedy="check the number that it comes from",
+            )
         if item > LARGEST_EXTENT:
             raise ProgramError(
                 location,
@@ -84,6 +88,14 @@ def extent_expression(context: Context, item: object, location: Location) -> Exp
         return number_to_const(item if isinstance(item, NamedInt) else int(item), location)
     if is_expr(item):
         if item.dtype.is_float:
-            raise ProgramError(location, f"an extent is an integer, not {item.dtype}")
+            raise ProgramError(
+                location,
+                f"an extent is an integer, not {item.dtype}",
+                remedy="T.ceildiv(a, b) divides upwards",
+            )
         return item
-    raise ProgramError(location, f"a shape holds integers, names and dynamic extents, not {item!r}")
+    raise ProgramError(
+        location,
+        f"a shape holds integers, names and dynamic extents, not {item!r}",
+        remedy='name it: N = T.const("N")',
+    )

@@ -162,7 +162,11 @@ class _Job:
             )
         for name in self.arguments:
             if name not in walker.tensors and isinstance(self.arguments[name], TensorSpec):
-                raise ProgramError(location, f"{name} is given a tensor, but is not declared as one")
+                raise ProgramError(
+                    location,
+                    f"{name} is given a tensor, but is not declared as one",
+                    remedy=f"declare it: {name}: T.Tensor(shape, dtype)",
+                )
         self._check_dims(walker)
         return self._assemble(walker, walker.kernel, returned, generation)
 

@@ -128,4 +128,8 @@ def _check_pipeline(statement: For) -> None:
                 remedy=f"use each of 0 … {count - 1} once",
             )
         if min(entries) < 0:
-            raise ProgramError(statement.location, f"{name} {list(entries)} holds a negative entry")
+            raise ProgramError(
+                statement.location,
+                f"{name} {list(entries)} holds a negative entry",
+                remedy="count from 0, one number a statement",
+            )

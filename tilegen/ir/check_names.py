@@ -60,6 +60,7 @@ class _Checker:
             raise ProgramError(
                 location,
                 f"the name {name} is declared twice in the kernel",
+                remedy="call one of them differently",
                 related=[(self.taken[name], "the first declaration")],
             )
         self.taken[name] = location
@@ -101,11 +102,16 @@ class _Checker:
 
     def assign(self, var: Var, known: frozenset[str], location: Location) -> None:
         if var.name not in known:
-            raise ProgramError(location, f"{var.name} is assigned before it is declared")
+            raise ProgramError(
+                location,
+                f"{var.name} is assigned before it is declared",
+                remedy="declare it above, where every use can see it",
+            )
         if not self.mutable.get(var.name, False):
             raise ProgramError(
                 location,
                 f"{var.name} cannot be assigned again",
+                remedy=f"declare it as {var.name} = T.alloc_var(dtype)",
                 related=[(self.taken[var.name], f"{var.name} is declared here")],
             )
 
@@ -113,7 +119,11 @@ class _Checker:
         for part in subexpressions(expr):
             match part:
                 case Var(name=name, role=role) if name not in known and role != "thread":
-                    raise ProgramError(location, f"{name} is used before it is declared")
+                    raise ProgramError(
+                        location,
+                        f"{name} is used before it is declared",
+                        remedy="declare it above, where every use can see it",
+                    )
                 case Load(buffer=buffer):
                     self.buffer(buffer, location)
                 case _:
@@ -121,4 +131,8 @@ class _Checker:
 
     def buffer(self, buffer: Buffer, location: Location) -> None:
         if buffer not in self.buffers:
-            raise ProgramError(location, f"the buffer {buffer.name} is used, but not declared by the program")
+            raise ProgramError(
+                location,
+                f"the buffer {buffer.name} is used, but not declared by the program",
+                remedy="allocate it in the kernel, or make it an argument",
+            )

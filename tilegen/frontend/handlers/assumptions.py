@@ -31,7 +31,9 @@ def _assume(call: WordCall) -> None:
         value = value.value
     if not is_expr(value):
         if is_tile_value(value) or not isinstance(value, bool | int | np.bool_):
-            call.fail("condition", "the condition of T.assume is a comparison, such as T.assume(K % 8 == 0)")
+            call.fail(
+                "condition", "the condition of T.assume is a comparison", "write T.assume(K % 8 == 0), say"
+            )
         if not value:
             _refuse(call, node)
         return

@@ -44,6 +44,7 @@ def _const(call: WordCall) -> object:
             raise ProgramError(
                 call.location,
                 f"T.const introduces {name} twice",
+                remedy="name each extent once",
                 related=[(call.context.consts[name].location, "the first time")],
             )
         call.context.consts[name] = ConstExtent(name, call.location)
